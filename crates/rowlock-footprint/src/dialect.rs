@@ -1,0 +1,33 @@
+use std::fmt;
+
+/// Which server reads the statement. MySQL and MariaDB are told apart: they share a wire protocol, not a lock manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dialect {
+    /// PostgreSQL 12 to 18.
+    Postgres,
+    /// MySQL 8 and 9 (InnoDB).
+    MySql,
+    /// MariaDB 10.5 and later (InnoDB).
+    MariaDb,
+    /// SQLite 3: one writer at a time; its footprint is what the same statement would lock on a server, so that a
+    /// project that is developed on SQLite learns of its violations.
+    Sqlite,
+}
+
+impl Dialect {
+    /// MySQL or MariaDB: two strengths, locks on index entries, implicit locks.
+    pub const fn is_innodb(self) -> bool {
+        matches!(self, Dialect::MySql | Dialect::MariaDb)
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dialect::Postgres => "PostgreSQL",
+            Dialect::MySql => "MySQL",
+            Dialect::MariaDb => "MariaDB",
+            Dialect::Sqlite => "SQLite",
+        })
+    }
+}
