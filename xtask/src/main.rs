@@ -1,2 +1,32 @@
-//! x
-fn main() {}
+//! The project's own commands: `cargo xtask test`, `cargo xtask servers`.
+
+// What these commands print is what they are for.
+#![allow(clippy::print_stdout)]
+
+mod command;
+mod install;
+mod servers;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Start, stop and list the database servers that tests run on
+    #[command(subcommand)]
+    Servers(servers::Task),
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match Cli::parse().task {
+        Task::Servers(task) => servers::run(task).await,
+    }
+}

@@ -1,0 +1,261 @@
+//! Throw-away database servers: found, initialised, started, told by URL, stopped.
+//!
+//! Each server has a folder of its own below one [`Servers`] folder, with its data, its socket, its log and the files
+//! `pid` (with the process's start time, so that a recycled pid is left alone), `signal` and `url`. Servers listen on
+//! 127.0.0.1 only. They are processes of their own: they outlive the command that started them, until [`Servers::stop`].
+//!
+//! ```text
+//! <base>/pg18, <base>/mysql   programs that no Debian 12 package brings (xtask puts them there)
+//! <base>/run/<name>/          the standing servers of `cargo xtask servers start`
+//! <base>/test-<pid>/<name>/   the servers of one test run; `lock` is held while that run lives
+//! ```
+
+mod innodb;
+mod pgbouncer;
+mod postgres;
+mod process;
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, Hasher};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::Engine;
+use process::{Account, Process};
+
+/// A folder of servers.
+#[derive(Debug)]
+pub struct Servers {
+    base: PathBuf,
+    dir: PathBuf,
+    account: Account,
+    durable: bool,
+    /// Held while a test run lives, so that a later run can tell its leftovers from its neighbours.
+    _lock: Option<File>,
+}
+
+/// A running server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// What it is.
+    pub engine: Engine,
+    /// Where it listens, as sqlx takes it; the database in it is `postgres` or `mysql`.
+    pub url: String,
+    /// What it calls itself.
+    pub version: String,
+    /// Its folder: `log` in it is the server's own log.
+    pub dir: PathBuf,
+}
+
+/// The folder below which everything stands: `ROWLOCK_SERVERS`, or one in /var/tmp, since root's home and many
+/// `TMPDIR`s are closed to `nobody`, and a socket's path must stay below 107 bytes.
+pub fn base() -> Result<PathBuf> {
+    match std::env::var_os("ROWLOCK_SERVERS") {
+        Some(dir) => std::path::absolute(dir).context("ROWLOCK_SERVERS is no path"),
+        None => Ok(PathBuf::from(format!("/var/tmp/rowlock-{}", process::our_uid()?))),
+    }
+}
+
+impl Servers {
+    /// The standing servers, which every command of this user shares.
+    pub fn standing() -> Result<Servers> {
+        let base = base()?;
+        Servers::at(base.clone(), base.join("run"), None)
+    }
+
+    /// Servers for this run alone. What a run that died has left is stopped and removed first.
+    pub fn private() -> Result<Servers> {
+        let base = base()?;
+        open_folder(&base)?;
+        sweep(&base)?;
+        let dir = base.join(format!("test-{}", std::process::id()));
+        open_folder(&dir)?;
+        let lock = File::create(dir.join("lock"))?;
+        lock.try_lock().with_context(|| format!("lock {}", dir.display()))?;
+        Servers::at(base, dir, Some(lock))
+    }
+
+    fn at(base: PathBuf, dir: PathBuf, lock: Option<File>) -> Result<Servers> {
+        open_folder(&base)?;
+        open_folder(&dir)?;
+        Ok(Servers { base, dir, account: Account::of_this_process()?, durable: false, _lock: lock })
+    }
+
+    /// Servers that flush their logs at commit, as in production. For measurements; tests are several times faster without.
+    pub fn durable(mut self) -> Servers {
+        self.durable = true;
+        self
+    }
+
+    /// Starts a server, or returns the one that runs here already.
+    pub async fn start(&self, engine: Engine) -> Result<Server> {
+        if let Some(server) = self.running(engine) {
+            return Ok(server);
+        }
+        let home = self.home(engine);
+        self.start_fresh(engine, &home).await.with_context(|| format!("start {engine} in {}", home.display()))
+    }
+
+    async fn start_fresh(&self, engine: Engine, home: &Path) -> Result<Server> {
+        remove(home)?;
+        open_folder(home)?;
+        self.account.own(home)?;
+        let port = free_port(engine)?;
+        let (process, url, signal) = match engine {
+            Engine::Pg15 | Engine::Pg18 => postgres::start(self, engine, home, port).await?,
+            Engine::MariaDb | Engine::MySql => innodb::start(self, engine, home, port).await?,
+            Engine::PgBouncer => pgbouncer::start(self, home, port)?,
+            Engine::Sqlite => bail!("SQLite has no server to start"),
+        };
+        process.save(&home.join("pid"))?;
+        fs::write(home.join("signal"), signal)?;
+        let version = ready(engine, &url, process, home).await?;
+        fs::write(home.join("version"), &version)?;
+        // Written last: a folder with a URL is a server that was up.
+        fs::write(home.join("url"), &url)?;
+        Ok(Server { engine, url, version, dir: home.to_owned() })
+    }
+
+    /// The server of that engine, if it runs.
+    pub fn running(&self, engine: Engine) -> Option<Server> {
+        let dir = self.home(engine);
+        let url = fs::read_to_string(dir.join("url")).ok()?;
+        let version = fs::read_to_string(dir.join("version")).ok()?;
+        Process::load(&dir.join("pid"))?.alive().then_some(Server { engine, url, version, dir })
+    }
+
+    /// Stops every server of this folder, at the same time, and removes their data.
+    pub fn stop(&self) -> Result<()> {
+        stop_all(&self.dir)
+    }
+
+    /// Whether the programs of that engine are on this machine; the error says what is missing.
+    pub fn installed(&self, engine: Engine) -> Result<()> {
+        match engine {
+            Engine::Pg15 | Engine::Pg18 => postgres::programs(self, engine).map(drop),
+            Engine::MariaDb | Engine::MySql => innodb::installed(self, engine),
+            Engine::PgBouncer => pgbouncer::program().map(drop),
+            Engine::Sqlite => Ok(()),
+        }
+    }
+
+    /// Where programs go that no package of the system brings.
+    pub fn programs(&self) -> &Path {
+        &self.base
+    }
+
+    fn home(&self, engine: Engine) -> PathBuf {
+        let durable = if self.durable { "-durable" } else { "" };
+        self.dir.join(format!("{}{durable}", engine.name()))
+    }
+}
+
+/// Polls until the server answers, and gives up at once when its process has ended.
+async fn ready(engine: Engine, url: &str, process: Process, home: &Path) -> Result<String> {
+    let since = Instant::now();
+    loop {
+        let error = match crate::version(engine, url).await {
+            Ok(version) => return Ok(version),
+            Err(error) => error,
+        };
+        if !process.alive() {
+            bail!("process {} ended; its log says:\n{}", process.pid(), tail(&home.join("log")));
+        }
+        if since.elapsed() > Duration::from_secs(60) {
+            process.stop("KILL")?;
+            bail!("no answer in 60 s ({error:#}); its log says:\n{}", tail(&home.join("log")));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Stops what runs below `dir`, and removes it.
+fn stop_all(dir: &Path) -> Result<()> {
+    let homes: Vec<PathBuf> = match fs::read_dir(dir) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect(),
+        Err(_) => return Ok(()),
+    };
+    std::thread::scope(|scope| {
+        let stops: Vec<_> = homes.iter().map(|home| scope.spawn(move || stop_one(home))).collect();
+        stops.into_iter().try_for_each(|stop| stop.join().unwrap_or_else(|_| bail!("a stop panicked")))
+    })?;
+    remove(dir)
+}
+
+fn stop_one(home: &Path) -> Result<()> {
+    if let Some(process) = Process::load(&home.join("pid")) {
+        let signal = fs::read_to_string(home.join("signal")).unwrap_or_else(|_| "TERM".to_owned());
+        process.stop(signal.trim()).with_context(|| format!("stop the server in {}", home.display()))?;
+    }
+    Ok(())
+}
+
+/// Stops and removes what test runs left that are dead: their lock is free.
+fn sweep(base: &Path) -> Result<()> {
+    for entry in fs::read_dir(base)?.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with("test-") {
+            continue;
+        }
+        let Ok(lock) = File::open(entry.path().join("lock")) else { continue };
+        match lock.try_lock() {
+            Ok(()) => stop_all(&entry.path())?,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error).context("lock an earlier run's folder"),
+        }
+    }
+    Ok(())
+}
+
+/// A folder that every user may enter.
+fn open_folder(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+    // Another user's folder is left as it is; if the servers cannot enter it, they say so.
+    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o755));
+    Ok(())
+}
+
+fn remove(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A port that nobody listens on. All lie below 32768, where the kernel takes no port for outgoing connections, so
+/// that none can slip in before the server binds; each engine has a range of its own, since they start together.
+fn free_port(engine: Engine) -> Result<u16> {
+    const SPAN: u64 = 2000;
+    let first = 20_000 + SPAN * (engine as u64);
+    let random = RandomState::new().build_hasher().finish();
+    for step in 0..SPAN {
+        let port = (first + (random.wrapping_add(step)) % SPAN) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port from {first} on")
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+/// Runs a program to its end, with its output in `log`.
+async fn run(command: std::process::Command, log: &Path) -> Result<()> {
+    let out = File::create(log)?;
+    let mut command = tokio::process::Command::from(command);
+    let status = command.stdout(out.try_clone()?).stderr(out).status().await;
+    let program = command.as_std().get_program().to_owned();
+    let status = status.with_context(|| format!("run {}", program.display()))?;
+    if status.success() { Ok(()) } else { bail!("{status}:\n{}", tail(log)) }
+}
