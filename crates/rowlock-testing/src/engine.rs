@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rowlock_footprint::Dialect;
+
 /// A database that tests run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {
@@ -80,6 +82,16 @@ impl Engine {
             Engine::Pg15 | Engine::Pg18 | Engine::PgBouncer => Family::Postgres,
             Engine::MariaDb | Engine::MySql => Family::InnoDb,
             Engine::Sqlite => Family::Sqlite,
+        }
+    }
+
+    /// Which of the lock model's dialects it speaks.
+    pub fn dialect(self) -> Dialect {
+        match self {
+            Engine::Pg15 | Engine::Pg18 | Engine::PgBouncer => Dialect::Postgres,
+            Engine::MariaDb => Dialect::MariaDb,
+            Engine::MySql => Dialect::MySql,
+            Engine::Sqlite => Dialect::Sqlite,
         }
     }
 

@@ -44,6 +44,7 @@ macro_rules! engines {
 macro_rules! engines_of {
     ([$($engine:ident)+]) => {};
     ([$($engine:ident)+] $(#[$meta:meta])* async fn $name:ident($db:ident: $ty:ty) $(-> $output:ty)? $body:block $($rest:tt)*) => {
+        #[cfg(test)]
         mod $name {
             #[allow(unused_imports)]
             use super::*;
@@ -59,6 +60,7 @@ macro_rules! engines_of {
         $crate::engines_of! { [$($engine)+] $($rest)* }
     };
     ([$($engine:ident)+] $(#[$meta:meta])* async fn $name:ident<$driver:ident: $bound:path>($db:ident: $ty:ty) $(-> $output:ty)? $body:block $($rest:tt)*) => {
+        #[cfg(test)]
         mod $name {
             #[allow(unused_imports)]
             use super::*;
@@ -127,7 +129,7 @@ macro_rules! driver_named {
 pub fn run<F, Fut>(engine: Engine, body: F)
 where
     F: FnOnce(TestDb) -> Fut,
-    Fut: Future<Output: Outcome>,
+    Fut: Future<Output: TestOutput>,
 {
     if !present(engine) {
         return;
@@ -164,18 +166,18 @@ pub fn present(engine: Engine) -> bool {
 }
 
 /// What a test body may return.
-pub trait Outcome {
+pub trait TestOutput {
     /// What went wrong, if something did.
     fn failure(self) -> Option<String>;
 }
 
-impl Outcome for () {
+impl TestOutput for () {
     fn failure(self) -> Option<String> {
         None
     }
 }
 
-impl<E: std::fmt::Debug> Outcome for Result<(), E> {
+impl<E: std::fmt::Debug> TestOutput for Result<(), E> {
     fn failure(self) -> Option<String> {
         self.err().map(|error| format!("{error:?}"))
     }

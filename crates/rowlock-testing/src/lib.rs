@@ -4,11 +4,18 @@ mod connection;
 mod database;
 mod engine;
 mod engines;
+mod probe;
+mod schedule;
 pub mod server;
+mod session;
+mod waits;
 
 pub use connection::{Answer, Connection, code, version};
 pub use database::{TestDb, absent, database, server_url};
 pub use engine::{Engine, Family};
-pub use engines::{Outcome, present, run};
+pub use engines::{TestOutput, present, run};
+pub use schedule::{Step, Transcript};
+pub use session::{Outcome, Session};
 /// For the macros here, which name sqlx's drivers.
 pub use sqlx;
+pub use waits::{Wait, Watch};

@@ -1,5 +1,7 @@
 //! Each test has a database of its own, on every engine.
 
+#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+
 use rowlock_testing::{Engine, TestDb};
 
 rowlock_testing::engines! {
