@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{Dialect, Schema, Strength, TableName};
+use crate::{Strength, TableName};
 
 /// The locks that one statement takes, in the order in which it takes them where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,10 @@ pub enum Value {
     Literal(Literal),
     /// The n-th bound value, from 0.
     Parameter(usize),
-    /// Anything else: an expression, a subquery, another table's column.
+    /// Any element of the n-th bound value, from 0, which is an array: `= ANY($1)`, `unnest($1)`. Two of them in one
+    /// key stand for every pairing, of which the statement may mean only some.
+    ParameterArray(usize),
+    /// Anything else: an expression, a subquery, another table's column. One value, but which?
     Unknown,
 }
 
@@ -102,7 +105,7 @@ pub enum Cause {
     Insert,
     /// The row stands in the way of an upsert or REPLACE and is changed or replaced.
     Upsert,
-    /// The row is the parent that a foreign key of this name checks.
+    /// The row is the parent that a foreign key of this name checks, or a child for whose sake the parent may not go.
     ForeignKey(String),
     /// The row is a child that a foreign key of this name changes or deletes with its parent.
     Cascade(String),
@@ -113,7 +116,7 @@ pub enum Cause {
 /// What a statement does when it meets a lock of another transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// It waits.
+    /// It waits. (MariaDB's `WAIT n` waits, too, if not for ever.)
     Wait,
     /// `NOWAIT`: it fails.
     NoWait,
@@ -135,9 +138,3 @@ impl fmt::Display for Unreadable {
 }
 
 impl std::error::Error for Unreadable {}
-
-/// The footprint of `sql`, which may be several statements, as `dialect` would run it on `schema`.
-pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint, Unreadable> {
-    let _ = (sql, dialect, schema);
-    Err(Unreadable { reason: "not written".into() })
-}

@@ -47,8 +47,7 @@ impl Strength {
     /// that does the same. Only the rise from key share is safe, and not to update: any other could meet its like, each
     /// waiting for the other's first lock. (The place must also be the last that is held; that is the guard's to check.)
     pub const fn may_rise_to(self, wanted: Strength) -> bool {
-        self as u8 >= wanted as u8
-            || matches!((self, wanted), (Self::KeyShare, Self::Share | Self::NoKeyUpdate))
+        self as u8 >= wanted as u8 || matches!((self, wanted), (Self::KeyShare, Self::Share | Self::NoKeyUpdate))
     }
 }
 

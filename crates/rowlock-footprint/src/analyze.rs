@@ -1,0 +1,198 @@
+//! The way from a text to its footprint, and what is gathered on the way.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use sqlparser::ast::{Query, Visit, Visitor};
+
+use crate::{
+    Cause, Dialect, Footprint, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait, locking::Clause,
+    name, query::Cte, scope::Output, text::Text,
+};
+
+/// The footprint of `sql`, which may be several statements, as `dialect` would run it on `schema`.
+///
+/// Several statements give one footprint: the locks of all, one after the other, and the verb that a policy must look at
+/// most closely. An empty text reads nothing and locks nothing.
+///
+/// Assumed: isolation READ COMMITTED, which rowlock sets on InnoDB. (There, REPEATABLE READ locks gaps, and shares what
+/// `INSERT .. SELECT` reads.) `FOR UPDATE` on SQLite, which has no such clause, is read as on PostgreSQL.
+///
+/// # Errors
+///
+/// [`Unreadable`] for a syntax error (with line and column), a statement that the model does not know, a text of more than
+/// 1 MiB, or one that nests too deeply.
+///
+/// # Examples
+///
+/// A child's INSERT locks the row that its foreign key points at:
+///
+/// ```
+/// use rowlock_footprint::{Cause, Dialect, Rows, Schema, Strength, Value, analyze};
+/// # use rowlock_footprint::{Action, Column, ForeignKey, Table, TableName, UniqueKey};
+/// # let mut schema = Schema::default();
+/// # let mut orders = Table::new(TableName::parse("orders"));
+/// # orders.primary_key = vec!["id".into()];
+/// # schema.insert(orders);
+/// # let mut lines = Table::new(TableName::parse("order_lines"));
+/// # lines.primary_key = vec!["order_id".into(), "line".into()];
+/// # lines.foreign_keys.push(ForeignKey {
+/// #     name: "order_lines_order_id_fkey".into(), columns: vec!["order_id".into()], parent: TableName::parse("orders"),
+/// #     parent_columns: vec!["id".into()], on_delete: Action::Cascade, on_update: Action::NoAction, deferred: false,
+/// # });
+/// # schema.insert(lines);
+/// let footprint = analyze("INSERT INTO order_lines (order_id, line) VALUES ($1, 1)", Dialect::Postgres, &schema)?;
+/// let parent = &footprint.locks[1];
+/// assert_eq!(parent.table.name, "orders");
+/// assert_eq!(parent.strength, Strength::KeyShare);
+/// assert_eq!(parent.rows, Rows::Keys { columns: vec!["id".into()], keys: vec![vec![Value::Parameter(0)]] });
+/// assert_eq!(parent.cause, Cause::ForeignKey("order_lines_order_id_fkey".into()));
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
+pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint, Unreadable> {
+    let text = Text::read(sql, dialect)?;
+    let mut analysis = Analysis::new(dialect, schema);
+    analysis.footprint.parameters = text.parameters;
+    for tokens in text.statements {
+        analysis.tokens(tokens)?;
+    }
+    Ok(analysis.footprint)
+}
+
+/// What is known so far.
+pub(crate) struct Analysis<'s> {
+    pub(crate) dialect: Dialect,
+    pub(crate) schema: &'s Schema,
+    pub(crate) footprint: Footprint,
+    /// The locking clauses of the statement at hand.
+    pub(crate) clauses: Vec<Clause>,
+    /// The CTEs that can be seen, the innermost last.
+    pub(crate) ctes: Vec<Cte>,
+    /// The subqueries of expressions that have been gone through.
+    pub(crate) outputs: Outputs,
+    /// InnoDB: the statement locks what its subqueries read.
+    pub(crate) shares_reads: bool,
+}
+
+impl<'s> Analysis<'s> {
+    fn new(dialect: Dialect, schema: &'s Schema) -> Analysis<'s> {
+        Analysis {
+            dialect,
+            schema,
+            footprint: Footprint { verb: Verb::Read, locks: Vec::new(), parameters: 0, opaque: Vec::new() },
+            clauses: Vec::new(),
+            ctes: Vec::new(),
+            outputs: Outputs::default(),
+            shares_reads: false,
+        }
+    }
+
+    /// Several statements have the verb that a policy must look at most closely.
+    pub(crate) fn verb(&mut self, verb: Verb) {
+        let rank = |verb| match verb {
+            Verb::Read => 0,
+            Verb::Write => 1,
+            Verb::Session => 2,
+            Verb::TableLock => 3,
+            Verb::Opaque => 4,
+            Verb::TransactionControl => 5,
+        };
+        if rank(verb) > rank(self.footprint.verb) {
+            self.footprint.verb = verb;
+        }
+    }
+
+    pub(crate) fn opaque(&mut self, name: impl Into<String>) {
+        let name = name.into();
+        if !self.footprint.opaque.contains(&name) {
+            self.footprint.opaque.push(name);
+        }
+    }
+
+    /// Triggers and rules of a table that is written to.
+    pub(crate) fn fires(&mut self, table: Option<&Table>) {
+        for name in table.into_iter().flat_map(|t| t.triggers.iter().chain(&t.rules)) {
+            self.opaque(name);
+        }
+    }
+
+    pub(crate) fn lock(&mut self, table: &TableName, strength: Strength, rows: Rows, cause: Cause) {
+        self.lock_waiting(table, strength, rows, cause, Wait::Wait);
+    }
+
+    pub(crate) fn lock_waiting(&mut self, table: &TableName, strength: Strength, rows: Rows, cause: Cause, wait: Wait) {
+        if matches!(&rows, Rows::Keys { keys, .. } if keys.is_empty()) {
+            return;
+        }
+        let lock = Lock { table: table.clone(), strength: strength.on(self.dialect), rows, cause, wait };
+        if !self.footprint.locks.contains(&lock) {
+            self.footprint.locks.push(lock);
+        }
+    }
+
+    /// The table's full name when the schema has it, else as written; and what the schema has.
+    pub(crate) fn find(&self, written: TableName) -> (TableName, Option<&'s Table>) {
+        match name::find(self.schema, &written, self.dialect) {
+            Some(table) => (table.name.clone(), Some(table)),
+            None => (written, None),
+        }
+    }
+
+    /// A view's rows are those of tables that the text does not show. `true`: it was one.
+    pub(crate) fn is_view(&mut self, table: Option<&Table>) -> bool {
+        let Some(view) = table.filter(|t| t.view) else { return false };
+        self.opaque(view.name.to_string());
+        true
+    }
+
+    /// Goes through the subqueries that stand in expressions of `node`.
+    pub(crate) fn subqueries(&mut self, node: &impl Visit) {
+        let _ = node.visit(&mut Subqueries { analysis: self, depth: 0 });
+    }
+}
+
+/// The results of subqueries, found again by where they stand in the statement.
+#[derive(Default)]
+pub(crate) struct Outputs(HashMap<usize, Output>);
+
+impl Outputs {
+    pub(crate) fn get(&self, query: &Query) -> Option<&Output> {
+        self.0.get(&place(query))
+    }
+
+    fn set(&mut self, query: &Query, output: Output) {
+        self.0.insert(place(query), output);
+    }
+
+    /// For the next statement, which may stand where this one stood.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn place(query: &Query) -> usize {
+    std::ptr::from_ref(query).addr()
+}
+
+/// Meets the outermost subqueries only: a query goes through its own.
+struct Subqueries<'a, 's> {
+    analysis: &'a mut Analysis<'s>,
+    depth: usize,
+}
+
+impl Visitor for Subqueries<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if self.depth == 0 {
+            let output = self.analysis.query(query, &[]);
+            self.analysis.outputs.set(query, output);
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Which statement it is: told by its first words, so that the many statements that lock no rows, or whole tables, need
+//! no grammar. Only what can lock rows goes to the parser.
+
+use sqlparser::{
+    ast::{SetExpr, Statement},
+    parser::Parser,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use crate::{
+    Cause, Dialect, Rows, Strength, Unreadable, Verb,
+    analyze::Analysis,
+    function, locking,
+    name::fold_word,
+    scope::Output,
+    text::{are_words, grammar, is_word, word_of},
+};
+
+/// How deep a statement may nest. The parser's own bound is 50, which generated SQL can reach.
+const MAX_DEPTH: usize = 100;
+
+impl Analysis<'_> {
+    /// One statement, which is not empty.
+    pub(crate) fn tokens(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        let word = match tokens.first().map(|t| &t.token) {
+            Some(Token::LParen) => "select".to_owned(),
+            _ => word_of(tokens.first()).unwrap_or_default().to_ascii_lowercase(),
+        };
+        let verb = match word.as_str() {
+            "select" | "with" | "values" | "table" | "insert" | "replace" | "update" | "delete" | "merge" => {
+                return self.parse(tokens);
+            }
+            "explain" | "describe" | "desc" => return self.explain(tokens),
+            // MariaDB's EXPLAIN ANALYZE.
+            "analyze" if self.dialect == Dialect::MariaDb && !is_word(tokens.get(1), "table") => {
+                return self.explain(tokens);
+            }
+            "declare" => return self.cursor(tokens),
+            "copy" => return self.copy(tokens),
+            "load" if self.dialect.is_innodb() => {
+                let into = tokens.iter().position(|t| is_word(Some(t), "table")).unwrap_or(tokens.len());
+                self.bulk(&tokens, into + 1);
+                Verb::Write
+            }
+            "prepare" if is_word(tokens.get(1), "transaction") => Verb::TransactionControl,
+            "start" if is_word(tokens.get(1), "transaction") => Verb::TransactionControl,
+            "begin" | "commit" | "end" | "rollback" | "abort" | "savepoint" | "release" | "xa" => {
+                Verb::TransactionControl
+            }
+            "set" if sets_transaction(&tokens) => Verb::TransactionControl,
+            "set" | "reset" | "discard" | "use" | "pragma" | "attach" | "detach" | "deallocate" | "listen"
+            | "unlisten" | "notify" => Verb::Session,
+            "show" | "fetch" | "move" | "close" | "help" => Verb::Read,
+            "create" | "alter" | "drop" | "truncate" | "lock" | "unlock" | "vacuum" | "analyze" | "reindex"
+            | "cluster" | "refresh" | "comment" | "grant" | "revoke" | "rename" | "optimize" | "repair" | "check"
+            | "checksum" | "flush" | "reassign" | "security" | "import" | "checkpoint" => Verb::TableLock,
+            "call" | "do" | "execute" | "exec" | "prepare" | "kill" | "handler" | "start" | "stop" | "load"
+            | "install" | "uninstall" | "binlog" | "signal" | "resignal" | "shutdown" | "restart" => {
+                if matches!(word.as_str(), "call" | "execute" | "exec") {
+                    let (name, _) = self.written_name(&tokens, 1);
+                    self.opaque(name.to_string());
+                }
+                Verb::Opaque
+            }
+            _ => {
+                let first = tokens.first().map_or_else(String::new, |t| format!("`{}`{}", t.token, t.span.start));
+                return Err(Unreadable { reason: format!("no statement begins with {first}") });
+            }
+        };
+        self.verb(verb);
+        Ok(())
+    }
+
+    fn parse(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        let (tokens, clauses) = locking::take_clauses(simplify(tokens, self.dialect), self.dialect);
+        let mut parser =
+            Parser::new(grammar(self.dialect)).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
+        let statement = parser.parse_statement().map_err(|e| Unreadable { reason: e.to_string() })?;
+        let rest = parser.peek_token();
+        if rest.token != Token::EOF {
+            let reason = format!("the statement should end before `{}`{}", rest.token, rest.span.start);
+            return Err(Unreadable { reason });
+        }
+        self.clauses = clauses;
+        for name in function::unknown(&statement, self.dialect) {
+            self.opaque(name);
+        }
+        let read = self.statement(&statement);
+        self.ctes.clear();
+        self.outputs.clear();
+        self.shares_reads = false;
+        read.map(|_| ())
+    }
+
+    /// A statement of the parser; what it returns, when it stands in a CTE.
+    pub(crate) fn statement(&mut self, statement: &Statement) -> Result<Output, Unreadable> {
+        match statement {
+            Statement::Query(query) => {
+                // `WITH .. UPDATE` is a query to the parser, too.
+                return match (&*query.body, &query.with) {
+                    (SetExpr::Insert(s) | SetExpr::Update(s) | SetExpr::Delete(s) | SetExpr::Merge(s), None) => {
+                        self.statement(s)
+                    }
+                    _ => Ok(self.query(query, &[])),
+                };
+            }
+            Statement::Insert(insert) => self.insert(insert),
+            Statement::Update(update) => self.update(update),
+            Statement::Delete(delete) => self.delete(delete),
+            Statement::Merge(merge) => self.merge(merge),
+            other => {
+                let start: String = other.to_string().chars().take(40).collect();
+                return Err(Unreadable { reason: format!("the model does not know this statement: {start}") });
+            }
+        }
+        self.verb(Verb::Write);
+        Ok(Output::unknown())
+    }
+
+    /// Only ANALYZE runs the statement.
+    fn explain(&mut self, mut tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        let mut at = 1;
+        let mut runs = is_word(tokens.first(), "analyze");
+        if tokens.get(1).map(|t| &t.token) == Some(&Token::LParen)
+            && word_of(tokens.get(2))
+                .is_some_and(|w| !matches!(w.to_ascii_lowercase().as_str(), "select" | "with" | "values"))
+        {
+            while let Some(token) = tokens.get(at) {
+                let off = ["false", "off"].iter().any(|w| is_word(tokens.get(at + 1), w))
+                    || matches!(tokens.get(at + 1).map(|t| &t.token), Some(Token::Number(n, _)) if n == "0");
+                runs |= is_word(Some(token), "analyze") && !off;
+                at += 1;
+                if token.token == Token::RParen {
+                    break;
+                }
+            }
+        } else {
+            const STATEMENTS: [&str; 9] =
+                ["select", "with", "values", "table", "insert", "replace", "update", "delete", "merge"];
+            while let Some(token) = tokens.get(at) {
+                if token.token == Token::LParen || STATEMENTS.iter().any(|w| is_word(Some(token), w)) {
+                    break;
+                }
+                runs |= is_word(Some(token), "analyze");
+                at += 1;
+            }
+        }
+        let explained = tokens.split_off(at.min(tokens.len()));
+        if runs && !explained.is_empty() {
+            return self.tokens(explained);
+        }
+        self.verb(Verb::Read);
+        Ok(())
+    }
+
+    /// `DECLARE .. CURSOR FOR ..`: its rows are locked as they are fetched, which is counted here.
+    fn cursor(&mut self, mut tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        let cursor = tokens.iter().position(|t| is_word(Some(t), "cursor"));
+        let query =
+            cursor.and_then(|at| tokens.iter().skip(at).position(|t| is_word(Some(t), "for")).map(|n| at + n + 1));
+        match query {
+            Some(at) if at < tokens.len() => self.tokens(tokens.split_off(at)),
+            _ => Err(Unreadable { reason: "a cursor without a query".into() }),
+        }
+    }
+
+    fn copy(&mut self, mut tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        if tokens.get(1).map(|t| &t.token) == Some(&Token::LParen) {
+            let mut depth = 0_usize;
+            let end = tokens.iter().position(|t| {
+                match t.token {
+                    Token::LParen => depth += 1,
+                    Token::RParen => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                t.token == Token::RParen && depth == 0
+            });
+            tokens.truncate(end.unwrap_or(tokens.len()));
+            let query = tokens.split_off(2);
+            return if query.is_empty() { Ok(()) } else { self.tokens(query) };
+        }
+        if tokens.iter().any(|t| is_word(Some(t), "from")) {
+            self.bulk(&tokens, 1);
+            self.verb(Verb::Write);
+        }
+        Ok(())
+    }
+
+    /// Rows that come from a file, into the table whose name begins at `at`.
+    fn bulk(&mut self, tokens: &[TokenWithSpan], at: usize) {
+        let (written, _) = self.written_name(tokens, at);
+        let (name, table) = self.find(written);
+        if self.is_view(table) {
+            return;
+        }
+        self.lock(&name, Strength::Update, Rows::Unknown, Cause::Insert);
+        self.fires(table);
+        for key in table.into_iter().flat_map(|t| &t.foreign_keys) {
+            self.lock(&key.parent, Strength::KeyShare, Rows::Unknown, Cause::ForeignKey(key.name.clone()));
+        }
+    }
+
+    /// The dotted name at `at`, and where it ends.
+    fn written_name(&self, tokens: &[TokenWithSpan], mut at: usize) -> (crate::TableName, usize) {
+        let mut name = crate::TableName { schema: None, name: String::new() };
+        while let Some(Token::Word(word)) = tokens.get(at).map(|t| &t.token) {
+            let part = fold_word(&word.value, word.quote_style, self.dialect);
+            let before = std::mem::replace(&mut name.name, part);
+            name.schema = Some(before).filter(|s| !s.is_empty());
+            at += 1;
+            if tokens.get(at).map(|t| &t.token) != Some(&Token::Period) {
+                break;
+            }
+            at += 1;
+        }
+        (name, at)
+    }
+}
+
+/// `SET TRANSACTION`, `SET SESSION CHARACTERISTICS AS TRANSACTION`, `SET autocommit`.
+fn sets_transaction(tokens: &[TokenWithSpan]) -> bool {
+    tokens.iter().skip(1).take(6).any(|t| is_word(Some(t), "transaction"))
+        || tokens
+            .iter()
+            .skip(1)
+            .take(4)
+            .any(|t| word_of(Some(t)).is_some_and(|w| w.trim_start_matches('@').eq_ignore_ascii_case("autocommit")))
+}
+
+/// Leaves out what the parser does not know and what does not matter to locks:
+/// MySQL's `UPDATE LOW_PRIORITY IGNORE`, `DELETE QUICK`, `INTO @variable`; and the target of an `ON CONFLICT` that is an
+/// expression (which then stands for every unique key). Writes `UPDATE a, b` as a join.
+fn simplify(mut tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
+    if is_word(tokens.first(), "table") {
+        // `TABLE t` is `SELECT * FROM t`, which the parser knows as a statement.
+        let word = |value: &str| Token::make_keyword(value);
+        let place = tokens[0].span;
+        let long = [word("SELECT"), Token::Mul, word("FROM")].map(|token| TokenWithSpan { token, span: place });
+        tokens.splice(0..1, long);
+    }
+    if dialect.is_innodb() {
+        const MODIFIERS: [&str; 3] = ["low_priority", "quick", "ignore"];
+        if ["update", "delete", "replace"].iter().any(|w| is_word(tokens.first(), w)) {
+            while tokens.len() > 1
+                && (MODIFIERS.iter().any(|m| is_word(tokens.get(1), m)) || is_word(tokens.get(1), "delayed"))
+            {
+                tokens.remove(1);
+            }
+        }
+        if is_word(tokens.first(), "update") {
+            join_by_words(&mut tokens);
+        }
+        let is_variable = |t: Option<&TokenWithSpan>| word_of(t).is_some_and(|w| w.starts_with('@'));
+        while let Some(at) =
+            (0..tokens.len()).find(|&i| is_word(tokens.get(i), "into") && is_variable(tokens.get(i + 1)))
+        {
+            let mut end = at + 2;
+            while tokens.get(end).map(|t| &t.token) == Some(&Token::Comma) && is_variable(tokens.get(end + 1)) {
+                end += 2;
+            }
+            tokens.drain(at..end);
+        }
+    } else if let Some(at) = (0..tokens.len()).find(|&i| are_words(&tokens, i, &["on", "conflict"]))
+        && tokens.get(at + 2).map(|t| &t.token) == Some(&Token::LParen)
+    {
+        let mut depth = 0_usize;
+        let mut plain = true;
+        let mut end = at + 2;
+        while let Some(token) = tokens.get(end) {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                Token::Word(_) | Token::Comma => {}
+                _ => plain = false,
+            }
+            plain &= depth < 2 && !is_word(Some(token), "collate");
+            end += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+        if !plain {
+            // Its WHERE belongs to the target and goes, too.
+            while end < tokens.len() && !is_word(tokens.get(end), "do") {
+                end += 1;
+            }
+            tokens.drain(at + 2..end);
+        }
+    }
+    tokens
+}
+
+/// MySQL's `UPDATE a, b SET ..` as `UPDATE a CROSS JOIN b SET ..`.
+fn join_by_words(tokens: &mut Vec<TokenWithSpan>) {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at < tokens.len() && !(depth == 0 && is_word(tokens.get(at), "set")) {
+        match tokens[at].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Comma if depth == 0 => {
+                let place = tokens[at].span;
+                let words = ["CROSS", "JOIN"].map(|w| TokenWithSpan { token: Token::make_keyword(w), span: place });
+                tokens.splice(at..=at, words);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
