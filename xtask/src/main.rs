@@ -5,7 +5,11 @@
 
 mod command;
 mod install;
+mod purity;
+mod report;
 mod servers;
+mod step;
+mod test;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -19,6 +23,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Check formatting, lints, tests on every engine, and documentation, on servers of its own
+    Test(test::Task),
     /// Start, stop and list the database servers that tests run on
     #[command(subcommand)]
     Servers(servers::Task),
@@ -27,6 +33,7 @@ enum Task {
 #[tokio::main]
 async fn main() -> Result<()> {
     match Cli::parse().task {
+        Task::Test(task) => test::run(task).await,
         Task::Servers(task) => servers::run(task).await,
     }
 }

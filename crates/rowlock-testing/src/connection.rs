@@ -93,13 +93,24 @@ pub fn code(error: &sqlx::Error) -> Option<String> {
 
 /// What the server at `url` calls itself.
 pub async fn version(engine: Engine, url: &str) -> Result<String> {
+    if engine == Engine::PgBouncer
+        && let Some((server, _)) = url.rsplit_once('/')
+        && let Ok(version) = ask(engine, &format!("{server}/pgbouncer"), "show version").await
+    {
+        // Its console, a database of that name, is open to administrators only; what is behind it answers to everybody.
+        return Ok(version);
+    }
     let query = match engine.family() {
         Family::Postgres => "show server_version",
         Family::InnoDb => "select version()",
         Family::Sqlite => "select sqlite_version()",
     };
+    ask(engine, url, query).await
+}
+
+async fn ask(engine: Engine, url: &str, query: &str) -> Result<String> {
     let mut connection = Connection::open(engine, url).await?;
     let answer = connection.run(query).await?;
     connection.close().await?;
-    answer.value().map(str::to_owned).with_context(|| format!("{url} does not tell its version"))
+    answer.value().map(str::to_owned).with_context(|| format!("{url} does not answer `{query}`"))
 }

@@ -161,7 +161,9 @@ pub fn present(engine: Engine) -> bool {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     // Straight to the stream: libtest would swallow a print of a test that passes, and xtask counts these lines.
-    let _ = writeln!(std::io::stderr(), "left out: {test} on {}: {reason}", engine.name());
+    // In one write, so that no other test's line comes between.
+    let line = format!("left out: {test} on {}: {reason}\n", engine.name());
+    let _ = std::io::stderr().write_all(line.as_bytes());
     false
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
-use rowlock_testing::{Engine, TestDb};
+use rowlock_testing::{Connection, Engine, Family, TestDb};
 
 rowlock_testing::engines! {
     /// Values come as text, whatever their type.
@@ -31,36 +31,31 @@ rowlock_testing::engines! { pgbouncer:
 
 /// Whether the server still has a database of that name.
 async fn exists(engine: Engine, name: &str) -> bool {
-    let url = rowlock_testing::server_url(engine).unwrap();
-    let mut admin = rowlock_testing::Connection::open(engine, &url).await.unwrap();
-    let query = format!("select count(*) from information_schema.schemata where schema_name = '{name}'");
-    let query = if engine == Engine::MariaDb {
-        query
-    } else {
-        format!("select count(*) from pg_database where datname = '{name}'")
+    let query = match engine.family() {
+        Family::Postgres => format!("select count(*) from pg_database where datname = '{name}'"),
+        _ => format!("select count(*) from information_schema.schemata where schema_name = '{name}'"),
     };
+    let url = rowlock_testing::server_url(engine).unwrap();
+    let mut admin = Connection::open(engine, &url).await.unwrap();
     admin.run(&query).await.unwrap().value() == Some("1")
 }
 
-#[tokio::test]
-async fn a_passed_test_drops_its_database() {
-    for engine in [Engine::Pg15, Engine::MariaDb] {
-        let db = rowlock_testing::database(engine).await;
-        let name = db.name().to_owned();
+rowlock_testing::engines! { servers:
+    async fn a_database_goes_with_its_last_handle(db: TestDb) {
+        let passed = rowlock_testing::database(db.engine()).await;
+        let name = passed.name().to_owned();
         // Not even an open transaction in a forgotten session holds the drop up.
-        let mut forgotten = db.connect().await;
-        db.execute("create table t (id int primary key)").await;
+        let mut forgotten = passed.connect().await;
+        passed.execute("create table t (id int primary key)").await;
         forgotten.run("begin").await.unwrap();
         forgotten.run("select * from t").await.unwrap();
-        assert!(exists(engine, &name).await);
-        drop(db);
-        assert!(!exists(engine, &name).await, "{engine}");
+        assert!(exists(db.engine(), &name).await);
+        drop(passed);
+        assert!(!exists(db.engine(), &name).await);
     }
-}
 
-#[tokio::test]
-async fn a_failed_test_keeps_its_database() {
-    for engine in [Engine::Pg15, Engine::MariaDb] {
+    async fn a_failed_test_keeps_its_database(db: TestDb) {
+        let engine = db.engine();
         let (tell, told) = std::sync::mpsc::channel();
         let failing = std::thread::spawn(move || {
             rowlock_testing::run(engine, async |db: TestDb| {
@@ -70,9 +65,7 @@ async fn a_failed_test_keeps_its_database() {
         });
         assert!(failing.join().is_err());
         let name = told.recv().unwrap();
-        assert!(exists(engine, &name).await, "{engine}");
-        let url = rowlock_testing::server_url(engine).unwrap();
-        let mut admin = rowlock_testing::Connection::open(engine, &url).await.unwrap();
-        admin.run(&format!("drop database {name}")).await.unwrap();
+        assert!(exists(engine, &name).await);
+        db.execute(&format!("drop database {name}")).await;
     }
 }

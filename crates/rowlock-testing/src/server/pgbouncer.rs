@@ -30,6 +30,7 @@ pub(super) fn start(servers: &Servers, home: &Path, port: u16) -> Result<(Proces
          listen_port = {port}\n\
          unix_socket_dir =\n\
          auth_type = any\n\
+         admin_users = postgres\n\
          pool_mode = transaction\n\
          max_client_conn = 400\n\
          default_pool_size = 20\n\
