@@ -1,0 +1,164 @@
+//! The database behind a URL: which engine it is, how its connections are set up, and the shop on it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use axum::Router;
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{Connection, MySql, Pool, Postgres, Sqlite};
+
+use crate::api;
+use crate::invariant::Report;
+use crate::settings::Settings;
+use crate::shop::{Shop, Stats};
+use crate::store::Store;
+use crate::webhook::Signer;
+
+/// How long a request waits for a connection before it is turned away.
+const ACQUIRE: Duration = Duration::from_secs(5);
+/// How long SQLite waits for the one writer before it gives up.
+const SQLITE_BUSY: Duration = Duration::from_secs(5);
+
+/// Where the data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// A PostgreSQL server.
+    Postgres(String),
+    /// A MySQL or MariaDB server.
+    MySql(String),
+    /// An SQLite file.
+    Sqlite(String),
+}
+
+impl Database {
+    /// From what the settings say; without a URL, an SQLite file in the data directory.
+    pub fn of(settings: &Settings) -> Result<Self> {
+        let Some(url) = &settings.database else {
+            let file = settings.data.join("shop.sqlite");
+            let Some(file) = file.to_str() else { bail!("--data: {} is not UTF-8", file.display()) };
+            return Ok(Self::Sqlite(file.to_owned()));
+        };
+        let (scheme, rest) = url.split_once(':').with_context(|| format!("--database: `{url}` is not a URL"))?;
+        Ok(match scheme {
+            "postgres" | "postgresql" => Self::Postgres(url.clone()),
+            "mysql" | "mariadb" => Self::MySql(url.clone()),
+            "sqlite" => Self::Sqlite(rest.trim_start_matches("//").to_owned()),
+            other => bail!("--database: `{other}` is no engine that the shop knows: postgres, mysql, mariadb, sqlite"),
+        })
+    }
+
+    /// Where it is, for people: no password.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Postgres(url) | Self::MySql(url) => match (url.find("://"), url.rfind('@')) {
+                (Some(scheme), Some(at)) => format!("{}://{}", &url[..scheme], &url[at + 1..]),
+                _ => url.clone(),
+            },
+            Self::Sqlite(file) => std::path::absolute(file).unwrap_or_else(|_| file.into()).display().to_string(),
+        }
+    }
+}
+
+/// The shop on whichever engine the URL names.
+pub enum AnyShop {
+    /// On PostgreSQL.
+    Postgres(Shop<Postgres>),
+    /// On MySQL or MariaDB.
+    MySql(Shop<MySql>),
+    /// On SQLite.
+    Sqlite(Shop<Sqlite>),
+}
+
+/// The same for the shop of each engine.
+macro_rules! each {
+    ($any:expr, $shop:ident => $do:expr) => {
+        match $any {
+            AnyShop::Postgres($shop) => $do,
+            AnyShop::MySql($shop) => $do,
+            AnyShop::Sqlite($shop) => $do,
+        }
+    };
+}
+
+impl AnyShop {
+    /// Connects, brings the tables up to date, and opens the shop.
+    pub async fn open(settings: &Settings) -> Result<Self> {
+        Ok(match Database::of(settings)? {
+            Database::Postgres(url) => {
+                let options: PgConnectOptions = url.parse().context("--database")?;
+                Self::Postgres(open(settings, options).await?)
+            }
+            Database::MySql(url) => {
+                let options: MySqlConnectOptions = url.parse().context("--database")?;
+                Self::MySql(open(settings, options).await?)
+            }
+            Database::Sqlite(file) => Self::Sqlite(open(settings, sqlite(&file)?).await?),
+        })
+    }
+
+    /// The API on it.
+    pub fn router(&self, signer: Arc<Signer>) -> Router {
+        each!(self, shop => api::router(shop.clone(), signer))
+    }
+
+    /// See [`Shop::expire`].
+    pub async fn expire(&self, before: i64, limit: i64) -> crate::Result<Vec<i64>> {
+        each!(self, shop => shop.expire(before, limit).await)
+    }
+
+    /// See [`Shop::check`].
+    pub async fn check(&self) -> crate::Result<Report> {
+        each!(self, shop => shop.check().await)
+    }
+
+    /// See [`Shop::stats`].
+    pub fn stats(&self) -> Stats {
+        each!(self, shop => shop.stats())
+    }
+
+    /// See [`Shop::close`].
+    pub async fn close(&self) {
+        each!(self, shop => shop.close().await);
+    }
+}
+
+async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connection>::Options) -> Result<Shop<E>> {
+    let pool: Pool<E> = PoolOptions::new()
+        .max_connections(settings.connections)
+        .acquire_timeout(ACQUIRE)
+        .connect_with(options)
+        .await
+        .with_context(|| format!("cannot connect to the {} database", E::NAME))?;
+    E::migrate(&pool).await.context("cannot bring the tables up to date")?;
+    Ok(Shop::naive(pool))
+}
+
+fn sqlite(file: &str) -> Result<SqliteConnectOptions> {
+    if let Some(directory) = Path::new(file).parent().filter(|path| !path.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    Ok(SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        // What was answered survives a power cut too, as on the servers.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(SQLITE_BUSY)
+        .foreign_keys(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let database = Database::Postgres("postgres://me:s@cret@host:5432/shop".to_owned());
+        assert_eq!(database.place(), "postgres://host:5432/shop");
+    }
+}

@@ -1,0 +1,92 @@
+//! What can stand in the way of an operation of the shop.
+
+/// The result of an operation of the shop.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation was not done. Nothing of it has happened: each is one transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What the request is about does not exist.
+    #[error("there is no {what} {id}")]
+    NotFound {
+        /// `order`, `item`, `account`.
+        what: &'static str,
+        /// Its id.
+        id: i64,
+    },
+    /// A value of the request cannot be.
+    #[error("{at}: {why}")]
+    Invalid {
+        /// The field, as a path: `lines[2].quantity`.
+        at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Fewer pieces are there than were asked for.
+    #[error("item {item} has {stock} in stock, {wanted} are wanted")]
+    OutOfStock {
+        /// The item.
+        item: i64,
+        /// How many were asked for.
+        wanted: i64,
+        /// How many there are.
+        stock: i64,
+    },
+    /// An account holds less than is to be taken from it.
+    #[error("account {account} holds {balance}, {wanted} is needed")]
+    Insufficient {
+        /// The account.
+        account: i64,
+        /// What was to be taken.
+        wanted: i64,
+        /// What it holds.
+        balance: i64,
+    },
+    /// A number would leave the range that the shop keeps to.
+    #[error("{what} {id} would hold more than {limit}")]
+    Full {
+        /// `item`, `account`.
+        what: &'static str,
+        /// Its id.
+        id: i64,
+        /// The most that it may hold.
+        limit: i64,
+    },
+    /// The order's state does not allow it.
+    #[error("order {order} is {status}, so it cannot be {wanted}")]
+    NotOpen {
+        /// The order.
+        order: i64,
+        /// What it is.
+        status: String,
+        /// What it was to become.
+        wanted: &'static str,
+    },
+    /// The database refused or was not there.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+impl Error {
+    /// A value of the request cannot be: which, and why.
+    pub fn invalid(at: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Invalid { at: at.into(), why: why.into() }
+    }
+
+    /// The engine's own code of a database error: `40P01`, `1213`, `517`.
+    pub fn code(&self) -> Option<String> {
+        match self {
+            Self::Database(sqlx::Error::Database(error)) => Some(code_of(error.as_ref())),
+            _ => None,
+        }
+    }
+}
+
+/// The number by which people know an error: on MySQL the error number (its SQLSTATE says little), else the code.
+fn code_of(error: &dyn sqlx::error::DatabaseError) -> String {
+    match error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        Some(mysql) => mysql.number().to_string(),
+        None => error.code().unwrap_or_default().into_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! Problems as clients see them: RFC 9457 documents, with the status that says whose turn it is.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A problem document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// Which kind of problem: `urn:shop:out-of-stock`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status's own words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong, this time.
+    pub detail: String,
+    /// The field that is wrong, as a path.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at: Option<String>,
+    /// The database's own code, where it is the database that refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<String>,
+    /// After how many seconds it may be worth trying again.
+    #[serde(skip)]
+    pub retry_after: Option<u32>,
+}
+
+impl Problem {
+    /// A problem without the particulars.
+    pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:shop:{kind}"),
+            title: status.canonical_reason().unwrap_or_default().to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            at: None,
+            code: None,
+            retry_after: None,
+        }
+    }
+
+    /// At which field.
+    pub fn at(mut self, field: impl Into<String>) -> Self {
+        self.at = Some(field.into());
+        self
+    }
+
+    /// That it may be worth trying again after so many seconds.
+    pub fn again_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        let problem = match error {
+            Error::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not-found", detail),
+            Error::Invalid { at, why } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why).at(at),
+            Error::OutOfStock { .. } => Self::new(StatusCode::CONFLICT, "out-of-stock", detail),
+            Error::Insufficient { .. } => Self::new(StatusCode::CONFLICT, "insufficient", detail),
+            Error::Full { .. } => Self::new(StatusCode::CONFLICT, "full", detail),
+            Error::NotOpen { .. } => Self::new(StatusCode::CONFLICT, "not-open", detail),
+            Error::Database(error) => database(&error),
+        };
+        Self { code, ..problem }
+    }
+}
+
+/// What the database refused: nothing that the client did. The particulars are for the log, not for the world.
+fn database(error: &sqlx::Error) -> Problem {
+    tracing::error!(%error, "the database refused");
+    match error {
+        sqlx::Error::PoolTimedOut => {
+            let why = "all database connections are taken";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", why).again_after(1)
+        }
+        sqlx::Error::PoolClosed => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the shop is being stopped").again_after(5)
+        }
+        sqlx::Error::Database(_) => {
+            let why = "the database refused, nothing was done";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "refused", why).again_after(1)
+        }
+        _ => {
+            let why = "the database did not answer; what was asked may or may not have been done";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "database", why).again_after(5)
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry_after = self.retry_after;
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

@@ -1,0 +1,138 @@
+//! The shop on one engine: every operation, in the way that was chosen.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use sqlx::Pool;
+
+use crate::account::{NewTransfer, Transfer};
+use crate::error::{Error, Result};
+use crate::invariant;
+use crate::inventory::Delivery;
+use crate::naive;
+use crate::order::{self, NewOrder, Order};
+use crate::payment::Receipt;
+use crate::store::Store;
+use crate::webhook::Event;
+
+/// How transactions lock.
+enum Way {
+    /// As it is usually written.
+    Naive,
+}
+
+/// What the shop has counted since its start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stats {
+    /// The engine.
+    pub engine: String,
+    /// `naive` or `rowlock`.
+    pub way: String,
+    /// The database's errors that reached a client, by the engine's own code.
+    pub surfaced: BTreeMap<String, u64>,
+}
+
+/// The shop. Cheap to clone.
+pub struct Shop<E: Store>(Arc<Inner<E>>);
+
+struct Inner<E: Store> {
+    pool: Pool<E>,
+    way: Way,
+    /// The database's errors that reached a client, by code.
+    surfaced: Mutex<BTreeMap<String, u64>>,
+}
+
+impl<E: Store> Clone for Shop<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<E: Store> Shop<E> {
+    /// The shop as it is usually written, to compare.
+    pub fn naive(pool: Pool<E>) -> Self {
+        Self(Arc::new(Inner { pool, way: Way::Naive, surfaced: Mutex::default() }))
+    }
+
+    /// The connections, for reads outside of any transaction.
+    pub fn pool(&self) -> &Pool<E> {
+        &self.0.pool
+    }
+
+    /// Places an order.
+    pub async fn place(&self, new: &NewOrder) -> Result<Order> {
+        let wanted = order::merge_lines(&new.lines)?;
+        self.noted(match &self.0.way {
+            Way::Naive => naive::api::place(&self.0.pool, new, &wanted).await,
+        })
+    }
+
+    /// Cancels an order that is open, or one that is paid, which pays the money back. Cancelled twice is cancelled.
+    pub async fn cancel(&self, id: i64) -> Result<Order> {
+        self.noted(match &self.0.way {
+            Way::Naive => naive::api::cancel(&self.0.pool, id).await,
+        })
+    }
+
+    /// Takes in a delivery.
+    pub async fn restock(&self, delivery: &Delivery) -> Result<()> {
+        let lines = order::merge_lines(&delivery.lines)?;
+        self.noted(match &self.0.way {
+            Way::Naive => naive::stock::restock(&self.0.pool, &lines).await,
+        })
+    }
+
+    /// Moves money from one account to another.
+    pub async fn transfer(&self, new: &NewTransfer) -> Result<Transfer> {
+        new.check()?;
+        self.noted(match &self.0.way {
+            Way::Naive => naive::transfer::transfer(&self.0.pool, new).await,
+        })
+    }
+
+    /// Takes in an event. However often it arrives, it has its effect once, and the same answer every time.
+    pub async fn receive(&self, event: &Event) -> Result<Receipt> {
+        self.noted(match (&self.0.way, event) {
+            (Way::Naive, Event::Payment(payment)) => naive::event::pay(&self.0.pool, payment).await,
+            (Way::Naive, Event::Other { event, kind }) => naive::event::ignore(&self.0.pool, event, kind).await,
+        })
+    }
+
+    /// Expires the oldest orders that were placed before a moment and never paid, at most `limit` of them, all or none.
+    pub async fn expire(&self, before: i64, limit: i64) -> Result<Vec<i64>> {
+        self.noted(match &self.0.way {
+            Way::Naive => naive::batch::expire(&self.0.pool, before, limit).await,
+        })
+    }
+
+    /// Checks everything that must hold.
+    pub async fn check(&self) -> Result<invariant::Report> {
+        invariant::check(&self.0.pool).await
+    }
+
+    /// What was counted since the start.
+    pub fn stats(&self) -> Stats {
+        let surfaced = self.0.surfaced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Stats { engine: E::NAME.to_owned(), way: self.way().to_owned(), surfaced }
+    }
+
+    /// `naive` or `rowlock`.
+    pub fn way(&self) -> &'static str {
+        match self.0.way {
+            Way::Naive => "naive",
+        }
+    }
+
+    /// Waits for what runs, then closes the connections.
+    pub async fn close(&self) {
+        self.0.pool.close().await;
+    }
+
+    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        if let Some(code) = result.as_ref().err().and_then(Error::code) {
+            *self.0.surfaced.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+        }
+        result
+    }
+}

@@ -1,0 +1,59 @@
+//! SQL text that is written once and said in each engine's words.
+//!
+//! The shop's statements are the same everywhere but for three things: placeholders (`?` here, `$1` on PostgreSQL), what a
+//! cast to a 64-bit integer is called (`{int}`), and whether a SELECT can lock (`{for update}`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr};
+
+use crate::store::{Query, Store};
+
+/// A statement in the engine's words.
+///
+/// `text` is a literal of the program; values are bound to its `?`, never written into it.
+pub fn query<'q, E: Store>(text: &'static str) -> Query<'q, E> {
+    sqlx::query(sql::<E>(text))
+}
+
+/// The text of a statement in the engine's words; translated once, then kept.
+pub fn sql<E: Store>(text: &'static str) -> SqlStr {
+    type Texts = HashMap<(&'static str, &'static str), Arc<str>>;
+    static TEXTS: LazyLock<RwLock<Texts>> = LazyLock::new(RwLock::default);
+    let key = (E::NAME, text);
+    if let Some(known) = TEXTS.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return AssertSqlSafe(known.clone()).into_sql_str();
+    }
+    let said: Arc<str> = say(text, E::NUMBERED, E::INTEGER, E::FOR_UPDATE).into();
+    TEXTS.write().unwrap_or_else(PoisonError::into_inner).insert(key, said.clone());
+    AssertSqlSafe(said).into_sql_str()
+}
+
+fn say(text: &str, numbered: bool, integer: &str, for_update: &str) -> String {
+    let text = text.replace("{int}", integer).replace("{for update}", for_update);
+    if !numbered {
+        return text;
+    }
+    let mut parts = text.split('?');
+    let mut said = parts.next().unwrap_or_default().to_owned();
+    for (n, part) in parts.enumerate() {
+        said.push_str(&format!("${}{part}", n + 1));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::say;
+
+    #[test]
+    fn speaks_each_engine() {
+        let text = "select cast(a as {int}) from t where b = ? and c = ? {for update}";
+        assert_eq!(
+            say(text, true, "bigint", "for update"),
+            "select cast(a as bigint) from t where b = $1 and c = $2 for update"
+        );
+        assert_eq!(say(text, false, "integer", ""), "select cast(a as integer) from t where b = ? and c = ? ");
+    }
+}
