@@ -1,6 +1,5 @@
 //! The database behind a URL: which engine it is, how its connections are set up, and the shop on it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,14 +24,14 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 const SQLITE_BUSY: Duration = Duration::from_secs(5);
 
 /// Where the data is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Database {
     /// A PostgreSQL server.
     Postgres(String),
     /// A MySQL or MariaDB server.
     MySql(String),
     /// An SQLite file.
-    Sqlite(String),
+    Sqlite(Box<SqliteConnectOptions>),
 }
 
 impl Database {
@@ -40,14 +39,13 @@ impl Database {
     pub fn of(settings: &Settings) -> Result<Self> {
         let Some(url) = &settings.database else {
             let file = settings.data.join("shop.sqlite");
-            let Some(file) = file.to_str() else { bail!("--data: {} is not UTF-8", file.display()) };
-            return Ok(Self::Sqlite(file.to_owned()));
+            return Ok(Self::Sqlite(Box::new(SqliteConnectOptions::new().filename(file))));
         };
-        let (scheme, rest) = url.split_once(':').with_context(|| format!("--database: `{url}` is not a URL"))?;
+        let (scheme, _) = url.split_once(':').with_context(|| format!("--database: `{url}` is not a URL"))?;
         Ok(match scheme {
             "postgres" | "postgresql" => Self::Postgres(url.clone()),
             "mysql" | "mariadb" => Self::MySql(url.clone()),
-            "sqlite" => Self::Sqlite(rest.trim_start_matches("//").to_owned()),
+            "sqlite" => Self::Sqlite(Box::new(url.parse().context("--database")?)),
             other => bail!("--database: `{other}` is no engine that the shop knows: postgres, mysql, mariadb, sqlite"),
         })
     }
@@ -59,7 +57,10 @@ impl Database {
                 (Some(scheme), Some(at)) => format!("{}://{}", &url[..scheme], &url[at + 1..]),
                 _ => url.clone(),
             },
-            Self::Sqlite(file) => std::path::absolute(file).unwrap_or_else(|_| file.into()).display().to_string(),
+            Self::Sqlite(options) => {
+                let file = options.get_filename();
+                std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
+            }
         }
     }
 }
@@ -97,7 +98,7 @@ impl AnyShop {
                 let options: MySqlConnectOptions = url.parse().context("--database")?;
                 Self::MySql(open(settings, options).await?)
             }
-            Database::Sqlite(file) => Self::Sqlite(open(settings, sqlite(&file)?).await?),
+            Database::Sqlite(options) => Self::Sqlite(open(settings, sqlite(*options)?).await?),
         })
     }
 
@@ -138,12 +139,11 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
     Ok(Shop::naive(pool))
 }
 
-fn sqlite(file: &str) -> Result<SqliteConnectOptions> {
-    if let Some(directory) = Path::new(file).parent().filter(|path| !path.as_os_str().is_empty()) {
+fn sqlite(options: SqliteConnectOptions) -> Result<SqliteConnectOptions> {
+    if let Some(directory) = options.get_filename().parent().filter(|path| !path.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    Ok(SqliteConnectOptions::new()
-        .filename(file)
+    Ok(options
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         // What was answered survives a power cut too, as on the servers.

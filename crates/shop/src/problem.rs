@@ -7,9 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
+/// A problem on its way to the client.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    document: Box<Document>,
+    /// After how many seconds it may be worth trying again.
+    retry_after: Option<u32>,
+}
+
 /// A problem document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Problem {
+pub struct Document {
     /// Which kind of problem: `urn:shop:out-of-stock`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -25,28 +33,25 @@ pub struct Problem {
     /// The database's own code, where it is the database that refused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<String>,
-    /// After how many seconds it may be worth trying again.
-    #[serde(skip)]
-    pub retry_after: Option<u32>,
 }
 
 impl Problem {
     /// A problem without the particulars.
     pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
-        Self {
+        let document = Document {
             kind: format!("urn:shop:{kind}"),
             title: status.canonical_reason().unwrap_or_default().to_owned(),
             status: status.as_u16(),
             detail: detail.into(),
             at: None,
             code: None,
-            retry_after: None,
-        }
+        };
+        Self { document: Box::new(document), retry_after: None }
     }
 
     /// At which field.
     pub fn at(mut self, field: impl Into<String>) -> Self {
-        self.at = Some(field.into());
+        self.document.at = Some(field.into());
         self
     }
 
@@ -60,7 +65,7 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (code, detail) = (error.code(), error.to_string());
-        let problem = match error {
+        let mut problem = match error {
             Error::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "not-found", detail),
             Error::Invalid { at, why } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why).at(at),
             Error::OutOfStock { .. } => Self::new(StatusCode::CONFLICT, "out-of-stock", detail),
@@ -69,7 +74,8 @@ impl From<Error> for Problem {
             Error::NotOpen { .. } => Self::new(StatusCode::CONFLICT, "not-open", detail),
             Error::Database(error) => database(&error),
         };
-        Self { code, ..problem }
+        problem.document.code = code;
+        problem
     }
 }
 
@@ -97,12 +103,11 @@ fn database(error: &sqlx::Error) -> Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after = self.retry_after;
-        let mut response = (status, Json(self)).into_response();
+        let status = StatusCode::from_u16(self.document.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.document)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = retry_after {
+        if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

@@ -12,7 +12,7 @@ use crate::invariant;
 use crate::load::tally::{End, Kind, Tally};
 use crate::order::now;
 use crate::payment::Receipt;
-use crate::problem::Problem;
+use crate::problem::Document;
 use crate::shop::Stats;
 use crate::webhook::Signer;
 
@@ -119,7 +119,7 @@ async fn end_of<T: DeserializeOwned>(answer: Response) -> (End, Option<T>) {
         };
     }
     let again = answer.headers().contains_key("retry-after");
-    let problem: Problem = match answer.json().await {
+    let problem: Document = match answer.json().await {
         Ok(problem) => problem,
         Err(error) => return (End::Strange(format!("{status} without a problem document: {error:#}")), None),
     };
