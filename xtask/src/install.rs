@@ -149,15 +149,18 @@ fn apt_options(apt: &Path) -> Vec<String> {
     ]
 }
 
-/// The mirror that this machine already uses; only the suite differs.
+/// The mirror of Debian that this machine already uses; only the suite differs.
 fn mirror() -> Result<String> {
     let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
     if let Ok(parts) = fs::read_dir("/etc/apt/sources.list.d") {
-        files.extend(parts.filter_map(|entry| Some(entry.ok()?.path())));
+        let paths = parts.filter_map(|entry| Some(entry.ok()?.path()));
+        // apt reads no other files there, and neither do we.
+        files.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "list" || end == "sources")));
     }
     let texts: Vec<String> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
     let lines = texts.iter().flat_map(|text| text.lines());
-    let mut sources = lines.filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
-    let word = sources.find_map(|line| line.split_whitespace().find(|word| word.contains("://")));
-    word.map(str::to_owned).context("no Debian mirror in /etc/apt/sources.list or sources.list.d")
+    let sources = lines.filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
+    let mut words = sources.flat_map(|line| line.split_whitespace());
+    let mirror = words.find(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"));
+    mirror.map(str::to_owned).context("no mirror of Debian in /etc/apt/sources.list or sources.list.d")
 }

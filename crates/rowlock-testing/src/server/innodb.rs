@@ -9,7 +9,6 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::process::Process;
 use super::{Servers, run};
 use crate::Engine;
 
@@ -38,15 +37,9 @@ pub(super) fn installed(servers: &Servers, engine: Engine) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn start(
-    servers: &Servers,
-    engine: Engine,
-    home: &Path,
-    port: u16,
-) -> Result<(Process, String, &'static str)> {
+/// The server, on the data that [`prepare`] made.
+pub(super) fn command(servers: &Servers, engine: Engine, home: &Path, port: u16) -> Result<Command> {
     installed(servers, engine)?;
-    initialise(servers, engine, home).await?;
-    fs::write(home.join("init.sql"), ROOT)?;
     let mut server = program(servers, engine);
     server.arg(option("datadir", &home.join("data"))).arg(option("socket", &home.join("s.sock")));
     server.arg(option("pid-file", &home.join("mysqld.pid"))).arg(option("tmpdir", home));
@@ -64,11 +57,13 @@ pub(super) async fn start(
         server.args(["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=OFF"]);
         server.arg("--innodb-print-all-deadlocks=ON");
     }
-    let process = Process::spawn(server, &home.join("log"))?;
-    Ok((process, format!("mysql://root@127.0.0.1:{port}/mysql"), "TERM"))
+    Ok(server)
 }
 
-async fn initialise(servers: &Servers, engine: Engine, home: &Path) -> Result<()> {
+/// Makes the data folder.
+pub(super) async fn prepare(servers: &Servers, engine: Engine, home: &Path) -> Result<()> {
+    installed(servers, engine)?;
+    fs::write(home.join("init.sql"), ROOT)?;
     let data = option("datadir", &home.join("data"));
     let command = if engine == Engine::MySql {
         let mut command = program(servers, engine);

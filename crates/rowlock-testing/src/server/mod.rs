@@ -5,9 +5,9 @@
 //! 127.0.0.1 only. They are processes of their own: they outlive the command that started them, until [`Servers::stop`].
 //!
 //! ```text
-//! <base>/pg18, <base>/mysql   programs that no Debian 12 package brings (xtask puts them there)
-//! <base>/run/<name>/          the standing servers of `cargo xtask servers start`
-//! <base>/test-<pid>/<name>/   the servers of one test run; `lock` is held while that run lives
+//! <base>/pg18, <base>/mysql     programs that no Debian 12 package brings (xtask puts them there)
+//! <base>/run/<name>/            the standing servers of `cargo xtask servers start`
+//! <base>/test-<pid>-<n>/<name>/ the servers of one test run; `lock` is held while that run lives
 //! ```
 
 mod innodb;
@@ -21,11 +21,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::Engine;
+use crate::{Engine, Family};
 use process::{Account, Process};
 
 /// A folder of servers.
@@ -35,8 +36,8 @@ pub struct Servers {
     dir: PathBuf,
     account: Account,
     durable: bool,
-    /// Held while a test run lives, so that a later run can tell its leftovers from its neighbours.
-    _lock: Option<File>,
+    /// Of private servers: held while their run lives, so that a later run can tell leftovers from neighbours.
+    lock: Option<File>,
 }
 
 /// A running server.
@@ -68,12 +69,15 @@ impl Servers {
         Servers::at(base.clone(), base.join("run"), None)
     }
 
-    /// Servers for this run alone. What a run that died has left is stopped and removed first.
+    /// Servers for this run alone: they stop when this value is dropped. What a run that died has left is stopped and
+    /// removed first.
     pub fn private() -> Result<Servers> {
         let base = base()?;
         open_folder(&base)?;
         sweep(&base)?;
-        let dir = base.join(format!("test-{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = base.join(format!("test-{}-{count}", std::process::id()));
         open_folder(&dir)?;
         let lock = File::create(dir.join("lock"))?;
         lock.try_lock().with_context(|| format!("lock {}", dir.display()))?;
@@ -83,7 +87,7 @@ impl Servers {
     fn at(base: PathBuf, dir: PathBuf, lock: Option<File>) -> Result<Servers> {
         open_folder(&base)?;
         open_folder(&dir)?;
-        Ok(Servers { base, dir, account: Account::of_this_process()?, durable: false, _lock: lock })
+        Ok(Servers { base, dir, account: Account::of_this_process()?, durable: false, lock })
     }
 
     /// Servers that flush their logs at commit, as in production. For measurements; tests are several times faster without.
@@ -94,24 +98,48 @@ impl Servers {
 
     /// Starts a server, or returns the one that runs here already.
     pub async fn start(&self, engine: Engine) -> Result<Server> {
+        let home = self.home(engine);
+        // Two commands that start the same server at once: the second waits, and finds it running.
+        let lock = File::create(home.with_extension("lock"))?;
+        lock.lock().with_context(|| format!("lock {}", home.display()))?;
         if let Some(server) = self.running(engine) {
             return Ok(server);
         }
-        let home = self.home(engine);
         self.start_fresh(engine, &home).await.with_context(|| format!("start {engine} in {}", home.display()))
     }
 
     async fn start_fresh(&self, engine: Engine, home: &Path) -> Result<Server> {
+        stop_one(home)?;
         remove(home)?;
         open_folder(home)?;
         self.account.own(home)?;
         let port = free_port(engine)?;
-        let (process, url, signal) = match engine {
-            Engine::Pg15 | Engine::Pg18 => postgres::start(self, engine, home, port).await?,
-            Engine::MariaDb | Engine::MySql => innodb::start(self, engine, home, port).await?,
-            Engine::PgBouncer => pgbouncer::start(self, home, port)?,
+        match engine {
+            Engine::Pg15 | Engine::Pg18 => postgres::prepare(self, engine, home, port).await?,
+            Engine::MariaDb | Engine::MySql => innodb::prepare(self, engine, home).await?,
+            Engine::PgBouncer => pgbouncer::prepare(self, home, port)?,
             Engine::Sqlite => bail!("SQLite has no server to start"),
+        }
+        fs::write(home.join("port"), port.to_string())?;
+        self.launch(engine, home, port).await
+    }
+
+    async fn launch(&self, engine: Engine, home: &Path, port: u16) -> Result<Server> {
+        // PostgreSQL's fast shutdown, which does not wait for clients, is SIGINT.
+        let (command, url, signal) = match engine {
+            Engine::MariaDb | Engine::MySql => {
+                (innodb::command(self, engine, home, port)?, format!("mysql://root@127.0.0.1:{port}/mysql"), "TERM")
+            }
+            Engine::PgBouncer => {
+                (pgbouncer::command(self, home)?, format!("postgres://postgres@127.0.0.1:{port}/postgres"), "TERM")
+            }
+            _ => (
+                postgres::command(self, engine, home)?,
+                format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+                "INT",
+            ),
         };
+        let process = Process::spawn(command, &home.join("log"))?;
         process.save(&home.join("pid"))?;
         fs::write(home.join("signal"), signal)?;
         let version = ready(engine, &url, process, home).await?;
@@ -119,6 +147,22 @@ impl Servers {
         // Written last: a folder with a URL is a server that was up.
         fs::write(home.join("url"), &url)?;
         Ok(Server { engine, url, version, dir: home.to_owned() })
+    }
+
+    /// Ends a server in the middle of whatever it does, as a crash does: it must recover when it is started again.
+    pub fn crash(&self, engine: Engine) -> Result<()> {
+        let home = self.home(engine);
+        let process = Process::load(&home.join("pid")).with_context(|| format!("no {engine} in {}", home.display()))?;
+        // PostgreSQL's own crash: SIGKILL would leave its other processes holding on to the shared memory.
+        process.stop(if engine.family() == Family::Postgres { "QUIT" } else { "KILL" })
+    }
+
+    /// Starts a server again that crashed, on its data, at its URL.
+    pub async fn restart(&self, engine: Engine) -> Result<Server> {
+        let home = self.home(engine);
+        let port =
+            fs::read_to_string(home.join("port")).with_context(|| format!("no {engine} in {}", home.display()))?;
+        self.launch(engine, &home, port.trim().parse()?).await
     }
 
     /// The server of that engine, if it runs.
@@ -152,6 +196,16 @@ impl Servers {
     fn home(&self, engine: Engine) -> PathBuf {
         let durable = if self.durable { "-durable" } else { "" };
         self.dir.join(format!("{}{durable}", engine.name()))
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        if self.lock.is_some()
+            && let Err(error) = self.stop()
+        {
+            eprintln!("{error:#}");
+        }
     }
 }
 

@@ -2,25 +2,26 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::Servers;
-use super::process::Process;
 use crate::Engine;
+
+const SETTINGS: &str = "pgbouncer.ini";
 
 pub(super) fn program() -> Result<PathBuf> {
     let program = PathBuf::from("/usr/sbin/pgbouncer");
     if program.exists() { Ok(program) } else { bail!("/usr/sbin/pgbouncer is missing: install the package pgbouncer") }
 }
 
-pub(super) fn start(servers: &Servers, home: &Path, port: u16) -> Result<(Process, String, &'static str)> {
-    let program = program()?;
+/// Writes its settings.
+pub(super) fn prepare(servers: &Servers, home: &Path, port: u16) -> Result<()> {
     let postgres =
         servers.running(Engine::Pg15).context("PgBouncer stands in front of PostgreSQL 15: start that first")?;
     let (_, target) = postgres.url.rsplit_once(':').context("PostgreSQL's URL has no port")?;
     let target = target.split('/').next().unwrap_or(target);
-    let settings = home.join("pgbouncer.ini");
     // extra_float_digits is set by drivers at connect and means nothing to a pooled server.
     let text = format!(
         "[databases]\n\
@@ -36,9 +37,13 @@ pub(super) fn start(servers: &Servers, home: &Path, port: u16) -> Result<(Proces
          default_pool_size = 20\n\
          ignore_startup_parameters = extra_float_digits,options\n"
     );
-    fs::write(&settings, text)?;
-    let mut command = servers.account.command(&program);
-    command.arg(&settings);
-    let process = Process::spawn(command, &home.join("log"))?;
-    Ok((process, format!("postgres://postgres@127.0.0.1:{port}/postgres"), "TERM"))
+    fs::write(home.join(SETTINGS), text)?;
+    Ok(())
+}
+
+/// The server, with the settings that [`prepare`] wrote.
+pub(super) fn command(servers: &Servers, home: &Path) -> Result<Command> {
+    let mut command = servers.account.command(&program()?);
+    command.arg(home.join(SETTINGS));
+    Ok(command)
 }

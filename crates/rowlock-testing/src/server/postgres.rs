@@ -3,10 +3,10 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::process::Process;
 use super::{Servers, run};
 use crate::Engine;
 
@@ -22,28 +22,24 @@ pub(super) fn programs(servers: &Servers, engine: Engine) -> Result<PathBuf> {
     if bin.join("postgres").exists() { Ok(bin) } else { bail!("{engine} is not in {}: {source}", bin.display()) }
 }
 
-pub(super) async fn start(
-    servers: &Servers,
-    engine: Engine,
-    home: &Path,
-    port: u16,
-) -> Result<(Process, String, &'static str)> {
+/// Makes the cluster.
+pub(super) async fn prepare(servers: &Servers, engine: Engine, home: &Path, port: u16) -> Result<()> {
     let bin = programs(servers, engine)?;
     let data = home.join("data");
     let mut initdb = servers.account.command(&bin.join("initdb"));
     initdb.arg("-D").arg(&data);
     initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
     run(initdb, &home.join("initdb.log")).await?;
-    OpenOptions::new()
-        .append(true)
-        .open(data.join("postgresql.conf"))?
-        .write_all(settings(home, port, servers.durable).as_bytes())?;
-    // `postgres` itself, not pg_ctl: the pid is the postmaster's own.
-    let mut postgres = servers.account.command(&bin.join("postgres"));
-    postgres.arg("-D").arg(&data);
-    let process = Process::spawn(postgres, &home.join("log"))?;
-    // SIGINT is PostgreSQL's fast shutdown: it does not wait for clients.
-    Ok((process, format!("postgres://postgres@127.0.0.1:{port}/postgres"), "INT"))
+    let mut file = OpenOptions::new().append(true).open(data.join("postgresql.conf"))?;
+    file.write_all(settings(home, port, servers.durable).as_bytes())?;
+    Ok(())
+}
+
+/// The server: `postgres` itself, not pg_ctl, so that the pid is the postmaster's own.
+pub(super) fn command(servers: &Servers, engine: Engine, home: &Path) -> Result<Command> {
+    let mut postgres = servers.account.command(&programs(servers, engine)?.join("postgres"));
+    postgres.arg("-D").arg(home.join("data"));
+    Ok(postgres)
 }
 
 fn settings(home: &Path, port: u16, durable: bool) -> String {

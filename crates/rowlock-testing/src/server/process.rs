@@ -79,9 +79,12 @@ impl Process {
         let out = File::create(log).with_context(|| format!("create {}", log.display()))?;
         command.stdout(out.try_clone()?).stderr(out).process_group(0);
         let program = command.get_program().to_owned();
-        let child = command.spawn().with_context(|| format!("start {}", program.display()))?;
+        let mut child = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let started = running_since(child.id()).with_context(|| format!("{} ended at once", program.display()))?;
-        Ok(Process { pid: child.id(), started })
+        let process = Process { pid: child.id(), started };
+        // Somebody must take note of its end: until then it is a zombie, and mysqld takes a zombie's files for locked.
+        std::thread::Builder::new().name("server-reaper".to_owned()).spawn(move || child.wait())?;
+        Ok(process)
     }
 
     pub(crate) fn pid(self) -> u32 {
