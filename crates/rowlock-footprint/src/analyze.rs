@@ -52,8 +52,8 @@ pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint
     let text = Text::read(sql, dialect)?;
     let mut analysis = Analysis::new(dialect, schema);
     analysis.footprint.parameters = text.parameters;
-    for tokens in text.statements {
-        analysis.tokens(tokens)?;
+    for (tokens, nesting) in text.statements {
+        nesting.with_stack(|| analysis.tokens(tokens))?;
     }
     Ok(analysis.footprint)
 }

@@ -22,10 +22,23 @@ const MAX_DEPTH: usize = 100;
 impl Analysis<'_> {
     /// One statement, which is not empty.
     pub(crate) fn tokens(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        self.inside(tokens, false)
+    }
+
+    /// The statement in an EXPLAIN, a cursor or a COPY, none of which can stand in another.
+    fn wrapped(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        self.inside(tokens, true)
+    }
+
+    fn inside(&mut self, tokens: Vec<TokenWithSpan>, wrapped: bool) -> Result<(), Unreadable> {
         let word = match tokens.first().map(|t| &t.token) {
             Some(Token::LParen) => "select".to_owned(),
             _ => word_of(tokens.first()).unwrap_or_default().to_ascii_lowercase(),
         };
+        let wraps = matches!(word.as_str(), "explain" | "describe" | "desc" | "analyze" | "declare" | "copy");
+        if wrapped && wraps {
+            return Err(Unreadable { reason: format!("{word} inside another statement") });
+        }
         let verb = match word.as_str() {
             "select" | "with" | "values" | "table" | "insert" | "replace" | "update" | "delete" | "merge" => {
                 return self.parse(tokens);
@@ -147,7 +160,7 @@ impl Analysis<'_> {
         }
         let explained = tokens.split_off(at.min(tokens.len()));
         if runs && !explained.is_empty() {
-            return self.tokens(explained);
+            return self.wrapped(explained);
         }
         self.verb(Verb::Read);
         Ok(())
@@ -159,7 +172,7 @@ impl Analysis<'_> {
         let query =
             cursor.and_then(|at| tokens.iter().skip(at).position(|t| is_word(Some(t), "for")).map(|n| at + n + 1));
         match query {
-            Some(at) if at < tokens.len() => self.tokens(tokens.split_off(at)),
+            Some(at) if at < tokens.len() => self.wrapped(tokens.split_off(at)),
             _ => Err(Unreadable { reason: "a cursor without a query".into() }),
         }
     }
@@ -177,7 +190,7 @@ impl Analysis<'_> {
             });
             tokens.truncate(end.unwrap_or(tokens.len()));
             let query = tokens.split_off(2);
-            return if query.is_empty() { Ok(()) } else { self.tokens(query) };
+            return if query.is_empty() { Ok(()) } else { self.wrapped(query) };
         }
         if tokens.iter().any(|t| is_word(Some(t), "from")) {
             self.bulk(&tokens, 1);
