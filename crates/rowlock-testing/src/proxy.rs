@@ -272,3 +272,22 @@ impl Timer {
         let _ = self.queue.send((Instant::now() + self.delay, tell));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::redirect;
+
+    #[test]
+    fn only_the_address_of_a_url_changes() {
+        let proxy = ([127, 0, 0, 1], 5).into();
+        let cases = [
+            ("postgres://me@db:1/x", "db:1", "postgres://me@127.0.0.1:5/x"),
+            ("mysql://root:p%40@db:1?a=b/c", "db:1", "mysql://root:p%40@127.0.0.1:5?a=b/c"),
+            ("postgres://db:1", "db:1", "postgres://127.0.0.1:5"),
+        ];
+        for (url, address, through) in cases {
+            assert_eq!(redirect(url, proxy).unwrap(), (address.to_owned(), through.to_owned()));
+        }
+        assert!(redirect("db:1", proxy).is_err());
+    }
+}

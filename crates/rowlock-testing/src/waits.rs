@@ -162,3 +162,16 @@ impl TestDb {
         Watch::on(self).await.until_blocked(sessions).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::waiting_thread;
+
+    #[test]
+    fn a_waiting_transaction_is_read_from_the_status() {
+        let waiting = " 52, ACTIVE 1 sec starting index read\nmysql tables in use 1, locked 1\nLOCK WAIT 2 lock struct(s), \
+                       heap size 1128, 1 row lock(s)\nMariaDB thread id 17, OS thread handle 140, query id 93 updating\n";
+        assert_eq!(waiting_thread(waiting), Some("17"));
+        assert_eq!(waiting_thread(&waiting.replace("LOCK WAIT ", "")), None);
+    }
+}
