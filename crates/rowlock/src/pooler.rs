@@ -1,0 +1,118 @@
+//! What stands between the pool and PostgreSQL, and whether there is room for the pool: found out at start, since under
+//! load both look like something else.
+//!
+//! A pooler in transaction mode gives each transaction whichever server connection is free. Two clients that meet on one
+//! server connection prove it: `select pg_backend_pid()` of a first, finished, and of a second inside a transaction.
+//! (When others use the pooler at that moment, the first asks again while the second holds on: the answer changes.)
+//!
+//! Behind it, a prepared statement made by one transaction is not there in the next, and its name is taken in another
+//! client's. A pooler that knows of them (PgBouncer from 1.21) gives them names of its own; so inside one transaction
+//! the server is asked under which name it knows a statement that has just been prepared. Nothing is left behind: the
+//! statement is closed in the same transaction, and both connections are closed.
+
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection, PgPool, Row, error::DatabaseError};
+
+use crate::check::{Finding, Severity};
+
+/// A pooler that is out of server connections lets a client wait for minutes; the probe does not need the answer so much.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is known of the way to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// One server connection for each of the pool's.
+    Straight,
+    /// A pooler in transaction mode, which carries prepared statements from one transaction to the next.
+    Pooled,
+    /// A pooler in transaction mode, which does not.
+    PooledUnprepared,
+    /// A pooler that has no transactions (statement mode).
+    NoTransactions,
+}
+
+/// Finds out what stands between `pool` and the server, by two connections of its own.
+pub(crate) async fn find_way(pool: &PgPool) -> Result<Way, sqlx::Error> {
+    let options = pool.connect_options();
+    let mut first = PgConnection::connect_with(&options).await?;
+    let mut second = PgConnection::connect_with(&options).await?;
+    let way = match is_transaction_mode(&mut first, &mut second).await {
+        Ok(false) => Ok(Way::Straight),
+        Ok(true) if keeps_prepared(&mut second).await? => Ok(Way::Pooled),
+        Ok(true) => Ok(Way::PooledUnprepared),
+        // PgBouncer: "transaction blocks not allowed in statement pooling mode"
+        Err(sqlx::Error::Database(e)) if e.message().contains("statement pooling") => Ok(Way::NoTransactions),
+        Err(e) => Err(e),
+    };
+    // The first may still wait for a server: hang up rather than say goodbye.
+    drop(first.close_hard().await);
+    drop(second.close().await);
+    way
+}
+
+async fn is_transaction_mode(first: &mut PgConnection, second: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    const PID: &str = "select pg_backend_pid()";
+    let before: i32 = sqlx::raw_sql(PID).fetch_one(&mut *first).await?.try_get(0)?;
+    sqlx::raw_sql("begin").execute(&mut *second).await?;
+    let held: i32 = sqlx::raw_sql(PID).fetch_one(&mut *second).await?.try_get(0)?;
+    let pooled = if held == before {
+        true
+    } else {
+        match tokio::time::timeout(PATIENCE, sqlx::raw_sql(PID).fetch_one(&mut *first)).await {
+            Ok(row) => row?.try_get::<i32, _>(0)? != before,
+            // Straight to the server, nothing waits.
+            Err(_) => true,
+        }
+    };
+    sqlx::raw_sql("rollback").execute(&mut *second).await?;
+    Ok(pooled)
+}
+
+/// Whether a statement prepared in one transaction can be run in the next.
+async fn keeps_prepared(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    const PROBE: &str = "select 'rowlock: are prepared statements kept?'";
+    const KNOWN_AS: &str = "select count(*) filter (where name like 'sqlx\\_s\\_%') from pg_prepared_statements \
+                            where statement = 'select ''rowlock: are prepared statements kept?'''";
+    sqlx::raw_sql("begin").execute(&mut *connection).await?;
+    let kept = match sqlx::query(PROBE).persistent(true).execute(&mut *connection).await {
+        Ok(_) => sqlx::raw_sql(KNOWN_AS).fetch_one(&mut *connection).await?.try_get::<i64, _>(0)? == 0,
+        // The name is taken by another client's statement ("prepared statement .. already exists").
+        Err(sqlx::Error::Database(e)) if is_prepared_statement_error(&*e) => false,
+        Err(e) => return Err(e),
+    };
+    if kept || connection.cached_statements_size() > 0 {
+        connection.clear_cached_statements().await?;
+    }
+    sqlx::raw_sql("rollback").execute(&mut *connection).await?;
+    Ok(kept)
+}
+
+/// 42P05: the name is taken. 26000: no statement has it.
+pub(crate) fn is_prepared_statement_error(error: &dyn DatabaseError) -> bool {
+    matches!(error.code().as_deref(), Some("42P05" | "26000"))
+}
+
+impl Way {
+    /// What does not work this way, and what to do.
+    pub(crate) fn finding(self) -> Option<Finding> {
+        match self {
+            Way::Straight | Way::Pooled => None,
+            Way::PooledUnprepared => Some(Finding::of_server(
+                Severity::Warning,
+                "the pool goes through a pooler in transaction mode that does not carry prepared statements: rowlock's \
+                 transactions send theirs unprepared, and statements that go to the pool itself may fail with \
+                 \"prepared statement .. already exists\" or \".. does not exist\""
+                    .into(),
+                "PgBouncer 1.21 or later with max_prepared_statements = 100; or send everything through rowlock's \
+                 transactions. (sqlx's statement_cache_capacity(0) does not help: sqlx 0.9 still names each statement.)"
+                    .into(),
+            )),
+            Way::NoTransactions => Some(Finding::of_server(
+                Severity::Error,
+                "the pool goes through a pooler in statement mode, which has no transactions, and so no row locks".into(),
+                "pool_mode = transaction (or session) for this database in the pooler's configuration".into(),
+            )),
+        }
+    }
+}
