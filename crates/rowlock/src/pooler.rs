@@ -116,3 +116,56 @@ impl Way {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rowlock_testing::TestDb;
+    use std::collections::HashSet;
+
+    rowlock_testing::engines! { postgres:
+        async fn straight_to_the_server_is_told(db: TestDb) -> Result<(), sqlx::Error> {
+            assert_eq!(find_way(&db.postgres().await).await?, Way::Straight);
+            Ok(())
+        }
+    }
+
+    rowlock_testing::engines! { pgbouncer:
+        async fn transaction_mode_without_prepared_statements_is_told(db: TestDb) -> Result<(), sqlx::Error> {
+            let pool = db.postgres().await;
+            for _ in 0..5 {
+                let way = find_way(&pool).await?;
+                assert_eq!(way, Way::PooledUnprepared);
+                let finding = way.finding().unwrap();
+                assert!(finding.what.contains("pooler in transaction mode"), "{finding}");
+            }
+            // Nothing was left behind on any server connection: each has room for the name.
+            let mut names = HashSet::new();
+            let mut transactions = Vec::new();
+            for _ in 0..8 {
+                let mut transaction = PgConnection::connect(db.url()).await?;
+                sqlx::raw_sql("begin").execute(&mut transaction).await?;
+                for row in sqlx::raw_sql("select name from pg_prepared_statements").fetch_all(&mut transaction).await? {
+                    names.insert(row.try_get::<String, _>(0)?);
+                }
+                transactions.push(transaction);
+            }
+            assert_eq!(names, HashSet::new());
+            Ok(())
+        }
+
+        async fn a_cache_of_no_statements_does_not_keep_sqlx_from_naming_them(db: TestDb) -> Result<(), sqlx::Error> {
+            use sqlx::ConnectOptions;
+            let options: sqlx::postgres::PgConnectOptions = db.url().parse()?;
+            let options = options.statement_cache_capacity(0).disable_statement_logging();
+            let (mut a, mut b) = (options.connect().await?, options.connect().await?);
+            sqlx::query("select 1").execute(&mut a).await?;
+            let error = sqlx::query("select 2").execute(&mut b).await.unwrap_err();
+            assert!(matches!(error, sqlx::Error::Database(e) if is_prepared_statement_error(&*e)));
+            // Unprepared, inside a transaction, works.
+            sqlx::raw_sql("begin").execute(&mut b).await?;
+            sqlx::query("select 2").persistent(false).execute(&mut b).await?;
+            Ok(())
+        }
+    }
+}

@@ -84,7 +84,9 @@ struct Read {
     kind: Option<&'static str>,
     without_rowid: bool,
     strict: bool,
-    /// The collation of each index column, by index; a partial index and an expression have none.
+    /// There is an index for the primary key: it is not the row's own number.
+    primary_index: bool,
+    /// The unique indexes, with the collation of each of their columns.
     indexes: Vec<(UniqueKey, Vec<String>)>,
 }
 
@@ -102,6 +104,7 @@ impl Tables {
             kind,
             without_rowid: row.try_get("wr")?,
             strict: row.try_get("strict")?,
+            primary_index: false,
             indexes: Vec::new(),
         };
         self.by_name.insert(name, read);
@@ -135,6 +138,7 @@ impl Tables {
 
     fn index(&mut self, row: &SqliteRow) -> Result<(), sqlx::Error> {
         let Some(read) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) else { return Ok(()) };
+        read.primary_index |= row.try_get::<bool, _>("is_primary")?;
         let name: String = row.try_get("name")?;
         let column: Option<String> = row.try_get("column_name")?;
         let partial = row.try_get("partial")? || column.is_none();
@@ -203,7 +207,7 @@ impl Tables {
                 key.partial |= key.columns.iter().zip(&collations).any(differs);
                 table.unique_keys.push(key);
             }
-            if !table.primary_key.is_empty() && !table.unique_keys.iter().any(|key| key.columns == table.primary_key) {
+            if !table.primary_key.is_empty() && !read.primary_index {
                 let key = UniqueKey { name: "rowid".into(), columns: table.primary_key.clone(), partial: false };
                 table.unique_keys.insert(0, key);
                 for column in table.columns.iter_mut().filter(|column| table.primary_key.contains(&column.name)) {
@@ -294,7 +298,7 @@ order by t.name, c.cid"#;
 
 /// `seqno` counts the columns of the index, `key` tells them from what is stored beside them.
 const INDEXES: &str = r#"
-select t.name as table_name, i.name, i.partial, c.name as column_name, c.coll as collation
+select t.name as table_name, i.name, i.partial, i.origin = 'pk' as is_primary, c.name as column_name, c.coll as collation
 from pragma_table_list t join pragma_index_list(t.name, t.schema) i join pragma_index_xinfo(i.name, t.schema) c
 where t.schema = 'main' and t.type = 'table' and i."unique" and c.key
 order by t.name, i.origin <> 'pk', i.name, c.seqno"#;

@@ -1,0 +1,144 @@
+//! What only MySQL and MariaDB have: padding collations, character sets, storage engines, MariaDB's `uuid`.
+
+use rowlock::Dialect;
+use rowlock_footprint::{Action, TableName};
+use rowlock_testing::{Engine, TestDb};
+
+use super::{BYTES, INTEGER, TEXT, UUID, by_id, finding, findings, named, passes, read, says};
+
+fn nopad(db: &TestDb) -> &'static str {
+    if db.engine() == Engine::MySql { "utf8mb4_0900_bin" } else { "utf8mb4_nopad_bin" }
+}
+
+rowlock_testing::engines! { innodb:
+    async fn the_whole_schema_is_read(db: TestDb) {
+        db.execute(
+            "create table items (id bigint unsigned auto_increment primary key, code varchar(8) not null, price double,
+                 unique key items_code (code), unique key prefix (code(2), price));
+             create table items_lines (item bigint unsigned, line int not null,
+                 constraint of_item foreign key (item) references items (id) on delete cascade on update set null)",
+        )
+        .await;
+        let catalog = read(&db, &[]).await;
+        let (dialect, version) =
+            if db.engine() == Engine::MySql { (Dialect::MySql, "9.") } else { (Dialect::MariaDb, "10.11") };
+        assert_eq!(catalog.dialect, dialect);
+        assert!(catalog.version.starts_with(version), "{}", catalog.version);
+        assert_eq!(catalog.schema.search_path, [db.name()]);
+        let items = catalog.schema.table(&TableName::parse("items")).unwrap();
+        assert_eq!(items.primary_key, ["id"]);
+        assert!(items.column("id").unwrap().generated && items.column("id").unwrap().type_name.ends_with(" unsigned"));
+        let keys: Vec<(&str, String, bool)> =
+            items.unique_keys.iter().map(|k| (&*k.name, k.columns.join(","), k.partial)).collect();
+        assert_eq!(keys, [
+            ("PRIMARY", "id".into(), false),
+            ("items_code", "code".into(), false),
+            ("prefix", "code,price".into(), true),
+        ]);
+        let lines = catalog.schema.table(&TableName::parse("items_lines")).unwrap();
+        let key = &lines.foreign_keys[0];
+        assert_eq!((&*key.name, &key.parent, &key.parent_columns[..]), ("of_item", &items.name, &["id".to_owned()][..]));
+        assert_eq!((key.on_delete, key.on_update), (Action::Cascade, Action::SetNull));
+        if db.engine() == Engine::MySql {
+            db.execute("create unique index half on items ((price / 2))").await;
+            let catalog = read(&db, &[]).await;
+            let items = catalog.schema.table(&TableName::parse("items")).unwrap();
+            let half = items.unique_keys.iter().find(|k| k.name == "half").unwrap();
+            assert!(half.partial && half.columns == ["(`price` / 2)"], "{half:?}");
+        }
+    }
+
+    async fn keys_of_every_type_fit_their_columns_and_no_others(db: TestDb) {
+        db.execute(&format!(
+            "create table i (id int unsigned primary key); create table u (id binary(16) primary key);
+             create table t (id varchar(20) character set utf8mb4 collate {0} primary key);
+             create table b (id varbinary(20) primary key)",
+            nopad(&db)
+        ))
+        .await;
+        for (table, types) in [("i", INTEGER), ("u", UUID), ("t", TEXT), ("b", BYTES)] {
+            assert!(passes(&db, &[by_id(table, types)]).await.report.is_empty());
+            for other in [INTEGER, UUID, TEXT, BYTES].into_iter().filter(|o| o[0] != types[0]) {
+                if (table, other[0]) != ("u", BYTES[0]) {
+                    says(&finding(&db, &[by_id(table, other)]).await, &["error: `R`", "and the key is declared as", "or declare the key as"]);
+                }
+            }
+        }
+        let column = &passes(&db, &[by_id("t", TEXT)]).await.targets[0].columns[0];
+        assert_eq!((column.charset.as_deref(), column.collation.as_deref()), (Some("utf8mb4"), Some(nopad(&db))));
+        says(&finding(&db, &[by_id("t", INTEGER)]).await, &["since a number compared with text scans the table"]);
+    }
+
+    async fn text_that_has_two_spellings_is_refused(db: TestDb) {
+        db.execute(
+            "create table ci (id varchar(20) character set utf8mb4 collate utf8mb4_general_ci primary key);
+             create table pad (id varchar(20) character set utf8mb4 collate utf8mb4_bin primary key);
+             create table fixed (id char(20) character set utf8mb4 collate utf8mb4_bin primary key);
+             insert into ci values ('A'); insert into pad values ('A')",
+        )
+        .await;
+        // One row, two spellings: this is what is refused.
+        assert_eq!(db.value("select count(*) from ci where id = 'a'").await, "1");
+        assert_eq!(db.value("select count(*) from pad where id = 'A  '").await, "1");
+        let way_out = format!("modify `id` varchar(20) character set utf8mb4 collate {} not null, or varbinary", nopad(&db));
+        says(&finding(&db, &[by_id("ci", TEXT)]).await, &["its collation `utf8mb4_general_ci` is not one of bytes", &way_out]);
+        says(&finding(&db, &[by_id("pad", TEXT)]).await, &["its collation `utf8mb4_bin` pads: 'a' and 'a ' are equal", &way_out]);
+        says(&finding(&db, &[by_id("fixed", TEXT)]).await, &["`char(n)` drops trailing blanks"]);
+        // The way out is one.
+        db.execute(&format!("alter table pad modify id varchar(20) character set utf8mb4 collate {} not null", nopad(&db))).await;
+        passes(&db, &[by_id("pad", TEXT)]).await;
+        assert_eq!(db.value("select count(*) from pad where id = 'A  '").await, "0");
+    }
+
+    async fn a_key_that_is_not_the_primary_key_is_warned_of(db: TestDb) {
+        db.execute("create table orders (id int primary key, number bigint not null, unique key numbers (number))").await;
+        let order = [named("Order", "orders", &["number"], INTEGER)];
+        says(&finding(&db, &order).await, &[
+            "warning: `Order`",
+            "`numbers` is not the primary key: a lock by it takes the index entry and then the row",
+            "declare the resource by its primary key (id)",
+        ]);
+        assert_eq!(passes(&db, &order).await.targets[0].index, "`numbers`");
+    }
+
+    async fn an_engine_without_row_locks_is_refused(db: TestDb) {
+        db.execute("create table orders (id int primary key) engine = MyISAM").await;
+        says(&finding(&db, &[by_id("orders", INTEGER)]).await, &["its storage engine is MyISAM", "engine = InnoDB"]);
+    }
+
+    async fn another_database_is_read_when_the_order_names_it(db: TestDb) {
+        let other = format!("{}_o", db.name());
+        db.execute(&format!("create database {other}; create table {other}.items (id int primary key)")).await;
+        let table: &'static str = format!("{other}.items").leak();
+        let checked = passes(&db, &[by_id(table, INTEGER)]).await;
+        assert_eq!(checked.targets[0].table, format!("`{other}`.`items`"));
+        // In another case, a column is the same; a table is, only where the server folds names.
+        passes(&db, &[named("Item", table, &["ID"], INTEGER)]).await;
+        db.execute(&format!("drop database {other}")).await;
+    }
+
+    async fn partitions_are_understood(db: TestDb) {
+        db.execute("create table orders (id int primary key) partition by hash (id) partitions 4").await;
+        let catalog = read(&db, &[]).await;
+        assert!(catalog.schema.table(&TableName::parse("orders")).unwrap().partitioned);
+        assert!(passes(&db, &[by_id("orders", INTEGER)]).await.report.is_empty());
+    }
+}
+
+rowlock_testing::engines! { mariadb:
+    async fn the_servers_own_uuid_is_refused(db: TestDb) {
+        db.execute("create table u (id uuid primary key)").await;
+        for types in [UUID, TEXT, BYTES] {
+            let texts = findings(&db, &[by_id("u", types)]).await;
+            says(&texts[0], &["MariaDB's `uuid`, which does not sort in the order of its bytes", "modify `id` binary(16)"]);
+        }
+    }
+
+    async fn a_character_set_that_lacks_characters_is_refused(db: TestDb) {
+        db.execute("create table t (id varchar(20) character set latin1 collate latin1_nopad_bin primary key)").await;
+        db.execute("insert into t values ('?')").await;
+        // This is what is refused.
+        assert_eq!(db.value("select count(*) from t where id = convert('日' using latin1)").await, "1");
+        says(&finding(&db, &[by_id("t", TEXT)]).await, &["a character that `latin1` lacks becomes `?`, which is another key"]);
+    }
+}
