@@ -24,8 +24,10 @@ pub(crate) fn quietly(command: &mut Command) -> Result<String> {
     Ok(out)
 }
 
-/// The command as one would type it.
+/// The command as one would type it; a long one is cut short.
 pub(crate) fn words(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    const SHOWN: usize = 8;
+    let mut words = std::iter::once(command.get_program()).chain(command.get_args()).map(|word| word.to_string_lossy());
+    let shown = words.by_ref().take(SHOWN).collect::<Vec<_>>().join(" ");
+    if words.next().is_some() { format!("{shown} ...") } else { shown }
 }

@@ -140,6 +140,14 @@ fn export(server: &Server) -> String {
 
 /// MySQL is optional: sid's packages change under us.
 fn absent(engine: Engine, error: &anyhow::Error) -> String {
-    let reason = format!("{error:#}").replace('\'', "").lines().next().unwrap_or_default().to_owned();
-    format!("export ROWLOCK_TEST_ABSENT='{}: {reason}'", engine.name())
+    format!("export ROWLOCK_TEST_ABSENT='{}: {}'", engine.name(), reason(error))
+}
+
+/// An error in one line that fits into a variable: its outermost words, and the last that the program said.
+pub(crate) fn reason(error: &anyhow::Error) -> String {
+    let whole = format!("{error:#}");
+    let mut lines = whole.lines();
+    let (first, last) = (lines.next().unwrap_or_default(), lines.next_back().unwrap_or_default());
+    let reason = if last.is_empty() { first.to_owned() } else { format!("{first}: {last}") };
+    reason.replace(['\'', ';'], " ")
 }

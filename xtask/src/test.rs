@@ -132,8 +132,8 @@ async fn engines(task: &Task, servers: &Servers, report: &mut Report) -> Result<
             }
             // sid's packages change under us, and other architectures lack them.
             Err(error) if engine == Engine::MySql => {
-                let reason = format!("{error:#}").replace([';', '\n'], ",");
-                println!("MySQL is left out: {reason}");
+                let reason = servers::reason(&error);
+                println!("MySQL is left out: {error:#}");
                 report.left_out(engine, &reason);
                 absent.push(format!("{}: {reason}", engine.name()));
             }
