@@ -74,6 +74,9 @@ impl Servers {
     pub fn private() -> Result<Servers> {
         let base = base()?;
         open_folder(&base)?;
+        // Held until our own lock is: between its making and its locking, another run's sweep would take it for dead.
+        let gate = File::create(base.join("lock"))?;
+        gate.lock().with_context(|| format!("lock {}", base.display()))?;
         sweep(&base)?;
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
