@@ -10,16 +10,16 @@
 //! <base>/test-<pid>-<n>/<name>/ the servers of one test run; `lock` is held while that run lives
 //! ```
 
+mod folder;
 mod innodb;
 mod pgbouncer;
 mod postgres;
 mod process;
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::{Engine, Family};
+use folder::{open_folder, remove, stop_all, stop_one, sweep, tail};
 use process::{Account, Process};
 
 /// A folder of servers.
@@ -231,60 +232,6 @@ async fn ready(engine: Engine, url: &str, process: Process, home: &Path) -> Resu
     }
 }
 
-/// Stops what runs below `dir`, and removes it.
-fn stop_all(dir: &Path) -> Result<()> {
-    let homes: Vec<PathBuf> = match fs::read_dir(dir) {
-        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect(),
-        Err(_) => return Ok(()),
-    };
-    std::thread::scope(|scope| {
-        let stops: Vec<_> = homes.iter().map(|home| scope.spawn(move || stop_one(home))).collect();
-        stops.into_iter().try_for_each(|stop| stop.join().unwrap_or_else(|_| bail!("a stop panicked")))
-    })?;
-    remove(dir)
-}
-
-fn stop_one(home: &Path) -> Result<()> {
-    if let Some(process) = Process::load(&home.join("pid")) {
-        let signal = fs::read_to_string(home.join("signal")).unwrap_or_else(|_| "TERM".to_owned());
-        process.stop(signal.trim()).with_context(|| format!("stop the server in {}", home.display()))?;
-    }
-    Ok(())
-}
-
-/// Stops and removes what test runs left that are dead: their lock is free.
-fn sweep(base: &Path) -> Result<()> {
-    for entry in fs::read_dir(base)?.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with("test-") {
-            continue;
-        }
-        let Ok(lock) = File::open(entry.path().join("lock")) else { continue };
-        match lock.try_lock() {
-            Ok(()) => stop_all(&entry.path())?,
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error).context("lock an earlier run's folder"),
-        }
-    }
-    Ok(())
-}
-
-/// A folder that every user may enter.
-fn open_folder(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
-    // Another user's folder is left as it is; if the servers cannot enter it, they say so.
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o755));
-    Ok(())
-}
-
-fn remove(dir: &Path) -> Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", dir.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// A port that nobody listens on. All lie below 32768, where the kernel takes no port for outgoing connections, so
 /// that none can slip in before the server binds; each engine has a range of its own, since they start together.
 fn free_port(engine: Engine) -> Result<u16> {
@@ -298,13 +245,6 @@ fn free_port(engine: Engine) -> Result<u16> {
         }
     }
     bail!("no free port from {first} on")
-}
-
-/// The last lines of a log.
-fn tail(log: &Path) -> String {
-    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
 /// Runs a program to its end, with its output in `log`.
