@@ -97,6 +97,15 @@ impl Held {
         self.rows.insert(place, strength);
     }
 
+    /// Lets `place` go: it turned out that there is no row.
+    pub(crate) fn remove(&mut self, place: &Place) {
+        if let Some(before) = self.rows.remove(place)
+            && let Some(journal) = &mut self.journal
+        {
+            journal.push((Change::Row(place.clone()), Some(before)));
+        }
+    }
+
     /// Takes in that some rows of the resource at `rank` are locked.
     pub(crate) fn insert_unknown(&mut self, rank: u16, strength: Strength) {
         let before = self.unknown.get(&rank).copied();

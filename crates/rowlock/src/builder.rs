@@ -1,0 +1,132 @@
+//! Opening a database: settings, the check at start, and the watch over the schema.
+
+use std::{any::TypeId, marker::PhantomData, sync::{Arc, Weak}, time::Duration};
+
+use sqlx::Pool;
+
+use crate::{
+    Db, LockOrder, ResourceInfo,
+    check,
+    db::Shared,
+    engine::Engine,
+    error::Error,
+    options::{Options, settings},
+};
+
+/// The settings of a database that is about to be opened. Each setting can be set anew for a kind of transaction.
+///
+/// ```no_run
+/// # rowlock::lock_order! { order Shop { Order => "orders" (id: i64) } }
+/// # async fn example(pool: sqlx::PgPool) -> rowlock::Result<()> {
+/// use rowlock::{Db, Guard};
+///
+/// // A service that adopts rowlock keeps its pool, and looks first.
+/// let db = Db::builder(Shop).guard(Guard::Observe).open(pool).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Builder<E: Engine> {
+    order: (&'static str, TypeId, &'static [ResourceInfo]),
+    options: Options,
+    watch: Option<Duration>,
+    processes: u32,
+    engine: PhantomData<fn() -> E>,
+}
+
+/// How often old commit tokens are pruned, and how old they must be.
+const PRUNE_EVERY: Duration = Duration::from_secs(3600);
+const TOKEN_AGE: Duration = Duration::from_secs(24 * 3600);
+
+impl<E: Engine> Builder<E> {
+    pub(crate) fn new<O: LockOrder>(_: O) -> Self {
+        Builder {
+            order: (O::NAME, TypeId::of::<O>(), O::RESOURCES),
+            options: Options::default(),
+            watch: Some(Duration::from_secs(30)),
+            processes: 1,
+            engine: PhantomData,
+        }
+    }
+
+    settings!(self => self.options);
+
+    /// How often the schema is looked at for changes while running; `None` never. Besides, a statement that fails as if
+    /// it had changed has it looked at. Default: every 30 s.
+    #[must_use]
+    pub fn watch_schema(mut self, every: Option<Duration>) -> Self {
+        self.watch = every;
+        self
+    }
+
+    /// How many processes open pools of this size on the server, for the check against its connection limit. Default: 1.
+    #[must_use]
+    pub fn processes(mut self, processes: u32) -> Self {
+        self.processes = processes.max(1);
+        self
+    }
+
+    /// Opens the database at `url` with a pool of sqlx's default size.
+    ///
+    /// # Errors
+    /// As [`Builder::open`], and where the URL or the server cannot be used.
+    pub async fn connect(self, url: &str) -> Result<Db<E>, Error> {
+        let pool = Pool::connect(url).await?;
+        self.open(pool).await
+    }
+
+    /// Opens a database on a pool that you made: reads the schema, and checks the order against it. Findings that are no
+    /// errors are traced as warnings.
+    ///
+    /// # Errors
+    /// [`Error::Check`] names every resource that does not fit, with the way out.
+    pub async fn open(self, pool: Pool<E>) -> Result<Db<E>, Error> {
+        let catalog = E::catalog(&mut *pool.acquire().await?, self.order.2).await?;
+        let checked = check::check(self.order.2, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
+        for finding in &checked.report.findings {
+            tracing::warn!("rowlock: {finding}");
+        }
+        let shared = Shared::new(pool, self.order, catalog, checked.targets, self.options);
+        if let Some(every) = self.watch {
+            tokio::spawn(watch(Arc::downgrade(&shared), every));
+        }
+        if shared.options.commit_token {
+            tokio::spawn(prune(Arc::downgrade(&shared)));
+        }
+        Ok(Db { shared })
+    }
+}
+
+/// Looks at the schema from time to time, or when a statement failed as if it had changed, until the database is dropped.
+async fn watch<E: Engine>(shared: Weak<Shared<E>>, every: Duration) {
+    let Some(changed) = shared.upgrade().map(|s| s.changed.clone()) else { return };
+    loop {
+        let _ = tokio::time::timeout(every, changed.notified()).await;
+        let Some(now) = shared.upgrade().filter(|s| !s.pool.is_closed()) else { return };
+        if let Err(error) = look(&now).await {
+            tracing::warn!(%error, "rowlock: could not look at the schema; what was known before holds");
+        }
+    }
+}
+
+async fn look<E: Engine>(shared: &Shared<E>) -> Result<(), Error> {
+    // Never in the way of a transaction: when the pool is busy it is for another time.
+    let Some(mut connection) = shared.pool.try_acquire() else { return Ok(()) };
+    let fingerprint = E::fingerprint(&mut connection, shared.resources).await?;
+    drop(connection);
+    if fingerprint != shared.model().fingerprint {
+        tracing::warn!("rowlock: the schema has changed; it is read and checked again");
+        shared.refresh().await?;
+    }
+    Ok(())
+}
+
+async fn prune<E: Engine>(shared: Weak<Shared<E>>) {
+    loop {
+        tokio::time::sleep(PRUNE_EVERY).await;
+        let Some(now) = shared.upgrade().filter(|s| !s.pool.is_closed()) else { return };
+        if let Err(error) = (Db { shared: now }).prune_tokens(TOKEN_AGE).await {
+            tracing::warn!(%error, "rowlock: could not prune commit tokens");
+        }
+    }
+}
+

@@ -1,0 +1,81 @@
+//! A connection in a transaction, and what becomes of it when its future is dropped.
+//!
+//! sqlx's own `Transaction` returns a connection to the pool inside a transaction when `begin` is dropped at the wrong
+//! moment (its depth is still 0 while BEGIN is on its way). So rowlock owns the pool's connection and marks it open
+//! *before* BEGIN is sent:
+//!
+//! ```text
+//! acquired --BEGIN sent--> open --COMMIT or ROLLBACK answered--> back to the pool
+//!                           |
+//!                           +--dropped--> never back to the pool; a task ends the session at the server, from another
+//!                                         connection, since a statement that waits for a lock does not notice that its
+//!                                         client has gone and keeps the transaction's other locks
+//! ```
+//!
+//! **Invariant: a connection that is, or may be, in a transaction never returns to the pool.** Locks of a dropped
+//! transaction are let go once the control connection has ended the session, as a rule within milliseconds; when the
+//! server cannot be reached, once it notices that the client is gone.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
+
+use crate::{db::Shared, engine::Engine};
+
+pub(crate) struct Connection<E: Engine> {
+    inner: Option<PoolConnection<E>>,
+    open: bool,
+    /// The server's number for the session, once BEGIN was answered.
+    pub(crate) session: Option<i64>,
+    shared: Arc<Shared<E>>,
+}
+
+impl<E: Engine> Connection<E> {
+    /// Takes a connection from the pool and begins a transaction on it with `begin`, which answers with the session's
+    /// number.
+    pub(crate) async fn begin(shared: &Arc<Shared<E>>, begin: String) -> Result<Self, sqlx::Error> {
+        let inner = shared.pool.acquire().await?;
+        let mut connection = Connection { inner: Some(inner), open: true, session: None, shared: shared.clone() };
+        connection.session = E::batch(connection.get(), AssertSqlSafe(begin).into_sql_str()).await?;
+        Ok(connection)
+    }
+
+    pub(crate) fn get(&mut self) -> &mut E::Connection {
+        // `inner` is taken by `drop` alone.
+        #[allow(clippy::expect_used)]
+        self.inner.as_mut().expect("a connection is there until it is dropped")
+    }
+
+    /// COMMIT, with whatever `sql` has before it. The connection returns to the pool only when the answer came.
+    pub(crate) async fn commit(mut self, sql: String) -> Result<(), sqlx::Error> {
+        E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await?;
+        self.open = false;
+        Ok(())
+    }
+
+    /// ROLLBACK. An error hangs up, which rolls back too.
+    pub(crate) async fn rollback(mut self) {
+        if E::batch(self.get(), "ROLLBACK".into_sql_str()).await.is_ok() {
+            self.open = false;
+        }
+    }
+}
+
+impl<E: Engine> Drop for Connection<E> {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let Some(connection) = self.inner.take() else { return };
+        let connection = connection.detach();
+        let Some(session) = self.session else { return };
+        let shared = self.shared.clone();
+        // The connection is dropped after the session was ended, so that the number cannot be another's meanwhile.
+        self.shared.runtime.spawn(async move {
+            if let Err(error) = shared.control.end_session(session, true).await {
+                tracing::warn!(%error, session, "rowlock: could not end a dropped transaction's session; the server will when it notices");
+            }
+            drop(connection);
+        });
+    }
+}

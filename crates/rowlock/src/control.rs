@@ -1,0 +1,46 @@
+//! The control connection: the one by which rowlock ends statements and sessions that wait at the server.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::Connection as _;
+use tokio::sync::Mutex;
+
+use crate::engine::Engine;
+
+type ConnectOptions<E> = <<E as sqlx::Database>::Connection as sqlx::Connection>::Options;
+
+/// How long ending a session may take; after that the server is on its own.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A connection of its own, outside the pool, since the pool may be empty just when it is needed. Made at first need.
+pub(crate) struct Control<E: Engine> {
+    options: Arc<ConnectOptions<E>>,
+    connection: Mutex<Option<E::Connection>>,
+}
+
+impl<E: Engine> Control<E> {
+    pub(crate) fn new(options: Arc<ConnectOptions<E>>) -> Self {
+        Control { options, connection: Mutex::new(None) }
+    }
+
+    /// Ends the statement under way in `session`, or (`hard`) the session.
+    pub(crate) async fn end_session(&self, session: i64, hard: bool) -> Result<(), sqlx::Error> {
+        let work = async {
+            let mut slot = self.connection.lock().await;
+            // A kept connection may have died since; a new one gets one try.
+            if let Some(mut connection) = slot.take() {
+                if E::end_session(&mut connection, session, hard).await.is_ok() {
+                    *slot = Some(connection);
+                    return Ok(());
+                }
+            }
+            let mut connection = E::Connection::connect_with(&self.options).await?;
+            E::end_session(&mut connection, session, hard).await?;
+            *slot = Some(connection);
+            Ok(())
+        };
+        tokio::time::timeout(LIMIT, work)
+            .await
+            .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut))))
+    }
+}

@@ -1,0 +1,138 @@
+//! The creation guard: who may make the row of a key that has none yet.
+//!
+//! A row that is not there cannot be locked, and on InnoDB under REPEATABLE READ the attempt locks the gap where it would
+//! stand. So creation has a lock of its own, with a place in the order like a row: before the rows of its resource, by
+//! slot. A slot is a hash of the key, so two keys may share one, and the order is that of the slots, never of the keys:
+//! in the order of keys, a < b < c with a and c in one slot would be locked in opposite orders by two transactions.
+//!
+//! PostgreSQL: advisory locks of the transaction. MySQL and MariaDB: guard rows of rowlock's own table. SQLite: the
+//! transaction has the whole file.
+
+use std::time::Duration;
+
+use rowlock_footprint::Dialect;
+use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+use crate::{
+    KeyValue,
+    acquire::Ask,
+    engine::{Engine, Wait},
+    error::Error,
+    failure::Failure,
+    inner::{Inner, Seen},
+    plan::Step,
+};
+
+/// Guard rows for each resource, where slots are rows.
+pub(crate) const SLOTS: u32 = 256;
+
+/// The number that tells the resources' guards apart: a hash of the table's name.
+pub(crate) fn class(table: &str) -> i32 {
+    i32::from_ne_bytes(fnv1a(table.bytes()).to_ne_bytes())
+}
+
+/// The slot of a key.
+pub(crate) fn slot(dialect: Dialect, key: &KeyValue) -> i64 {
+    let hash = fnv1a(key.to_string().bytes());
+    if dialect.is_innodb() { i64::from(hash % SLOTS) } else { i64::from(i32::from_ne_bytes(hash.to_ne_bytes())) }
+}
+
+/// FNV-1a, 32 bits (Fowler, Noll, Vo; draft-eastlake-fnv): the same in every process and version, which `std`'s hasher
+/// is not.
+fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Takes the guards of `step` in order; a late one without waiting.
+pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, ask: Ask) -> Result<(), Error> {
+    inner.hold.start();
+    if inner.dialect().is_innodb() {
+        inner.shared.require_creation_rows().await?;
+    }
+    match ask.wait {
+        Wait::Wait => {
+            inner.admit_step(step, None).await?;
+        }
+        Wait::NoWait | Wait::SkipLocked => inner.hold_step(step),
+    }
+    take(inner, step, ask.wait, ask.limit).await
+}
+
+/// Sends the statement. No check of the order is made here.
+pub(crate) async fn take<E: Engine>(
+    inner: &mut Inner<E>,
+    step: &Step,
+    wait: Wait,
+    limit: Duration,
+) -> Result<(), Error> {
+    let dialect = inner.dialect();
+    if dialect == Dialect::Sqlite {
+        return Ok(());
+    }
+    let resource = inner.resource(step.rank);
+    let slots: Vec<i64> = step
+        .keys
+        .iter()
+        .map(|key| match key {
+            KeyValue::Integer(slot) => i64::try_from(*slot).unwrap_or_default(),
+            _ => 0,
+        })
+        .collect();
+    let text = E::creation_text(dialect, class(resource.table), &slots, wait);
+    inner.sending();
+    let session = inner.connection.session;
+    let shared = inner.shared.clone();
+    let mut timed_out = false;
+    let result = {
+        let batch = E::batch(inner.connection.get(), AssertSqlSafe(text).into_sql_str());
+        tokio::pin!(batch);
+        match tokio::time::timeout(limit, &mut batch).await {
+            Ok(result) => result,
+            Err(_) => {
+                timed_out = true;
+                if let Some(session) = session {
+                    let _ = shared.control.end_session(session, false).await;
+                }
+                batch.await
+            }
+        }
+    };
+    inner.idle.answered();
+    let busy = || Error::Busy {
+        kind: inner.kind.clone(),
+        resource: resource.name,
+        keys: step.keys.clone(),
+        waited: (wait == Wait::Wait).then_some(limit),
+    };
+    match result {
+        // PostgreSQL, without waiting: how many were not had.
+        Ok(Some(refused)) if dialect == Dialect::Postgres && wait != Wait::Wait && refused > 0 => Err(busy()),
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let failure = Failure::of::<E>(dialect, &error);
+            if failure == Failure::Busy || (timed_out && failure == Failure::Cancelled) {
+                let error = busy();
+                if dialect == Dialect::Postgres {
+                    inner.seen = Seen::Aborted(error.to_string());
+                }
+                return Err(error);
+            }
+            inner.note(&error);
+            Err(error.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_the_same_in_every_process() {
+        // Pinned: two processes of different versions must agree, or they guard nothing.
+        assert_eq!(fnv1a("".bytes()), 0x811c_9dc5);
+        assert_eq!(fnv1a("foobar".bytes()), 0xbf9c_f968);
+        assert_eq!(slot(Dialect::MySql, &KeyValue::Text("a@b.c".into())), slot(Dialect::MariaDb, &KeyValue::Text("a@b.c".into())));
+        assert!(slot(Dialect::MySql, &KeyValue::Integer(7)) < i64::from(SLOTS));
+    }
+}

@@ -1,0 +1,243 @@
+//! An engine: what rowlock must know of a database beyond what sqlx knows. One file an engine, one trait.
+
+mod mysql;
+mod postgres;
+mod sqlite;
+
+use futures_core::{future::BoxFuture, stream::BoxStream};
+use rowlock_footprint::{Dialect, Strength};
+use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr, Type, error::DatabaseError};
+
+use crate::{
+    KeyValue, ResourceInfo,
+    catalog::Catalog,
+    check::Target,
+    failure::Failure,
+    options::{Isolation, Options},
+    statement::Statement,
+};
+
+/// A database that rowlock runs on: [`sqlx::Postgres`], [`sqlx::MySql`] (MySQL and MariaDB, told apart when connecting)
+/// and [`sqlx::Sqlite`].
+///
+/// A service that chooses its engine by URL is generic over it; `E: Engine` is all that it needs to write, since the
+/// bounds on integers, text and column names come with it:
+///
+/// ```
+/// use rowlock::{Db, Engine, Result};
+///
+/// async fn restock<E: Engine>(db: &Db<E>, id: i64, by: i64) -> Result<i64> {
+///     db.transaction(async |mut tx| {
+///         let mut update = sqlx::QueryBuilder::<E>::new("update inventories set stock = stock + ");
+///         update.push_bind(by).push(" where id = ").push_bind(id);
+///         update.build().execute(&mut tx).await?;
+///         let stock: (i64,) = sqlx::query_as("select max(stock) from inventories").fetch_one(&mut tx).await?;
+///         Ok(stock.0)
+///     })
+///     .await
+/// }
+/// ```
+///
+/// Sealed: an engine of your own is a file beside the three.
+pub trait Engine:
+    Driver
+    + Database<Arguments: IntoArguments<Self> + Clone + Sync, ArgumentBuffer: Default + Send, TypeInfo: Send + Sync>
+    + Imply<i16, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<i32, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<i64, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<f64, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<bool, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<String, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<Vec<u8>, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<uuid::Uuid, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<Option<i64>, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<Option<String>, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
+    + Imply<usize, Is: ColumnIndex<Self::Row>>
+    + for<'n> Imply<&'n str, Is: ColumnIndex<Self::Row> + for<'q> Encode<'q, Self> + Type<Self>>
+{
+}
+
+/// Makes a bound on another type an implied one: `E: Imply<T, Is: Bound>` as a supertrait lets users of `E` rely on
+/// `T: Bound` without writing it.
+pub trait Imply<T: ?Sized>: ImplyInner<T, Is = T> {}
+/// The half of [`Imply`] that has the associated type.
+pub trait ImplyInner<T: ?Sized> {
+    /// `T` itself.
+    type Is: ?Sized;
+}
+impl<S: ?Sized, T: ?Sized> ImplyInner<T> for S {
+    type Is = T;
+}
+impl<S: ?Sized, T: ?Sized> Imply<T> for S {}
+
+/// What happens when the row is another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// The statement waits.
+    Wait,
+    /// It fails.
+    NoWait,
+    /// It leaves the row out.
+    SkipLocked,
+}
+
+/// One locking statement: its text depends on these and on the resource alone, so that it is made once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// As asked for; the engine rounds it.
+    pub strength: Strength,
+    /// What happens when a row is another's.
+    pub wait: Wait,
+    /// How many keys the text has room for ([`Driver::room`]).
+    pub room: usize,
+}
+
+/// What rowlock asks of an engine. Not for users: reach the engine through [`Db`](crate::Db) and [`Tx`](crate::Tx).
+pub trait Driver: Database {
+    // --- what sqlx's Executor does on a connection, made nameable for generic code ---
+
+    fn fetch_many<'e>(
+        connection: &'e mut Self::Connection,
+        statement: Statement<Self>,
+    ) -> BoxStream<'e, Result<Either<Self::QueryResult, Self::Row>, sqlx::Error>>;
+    fn fetch_optional<'e>(
+        connection: &'e mut Self::Connection,
+        statement: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Option<Self::Row>, sqlx::Error>>;
+    fn fetch_all<'e>(
+        connection: &'e mut Self::Connection,
+        statement: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Vec<Self::Row>, sqlx::Error>>;
+    fn prepare_with<'e>(
+        connection: &'e mut Self::Connection,
+        sql: SqlStr,
+        parameters: &'e [Self::TypeInfo],
+    ) -> BoxFuture<'e, Result<Self::Statement, sqlx::Error>>;
+    fn describe<'e>(
+        connection: &'e mut Self::Connection,
+        sql: SqlStr,
+    ) -> BoxFuture<'e, Result<sqlx::Describe<Self>, sqlx::Error>>;
+    /// Sends one text, which may be several statements, without arguments: one round trip. The last row's first column,
+    /// when it is an integer.
+    fn batch<'e>(connection: &'e mut Self::Connection, sql: SqlStr) -> BoxFuture<'e, Result<Option<i64>, sqlx::Error>>;
+
+    // --- the schema ---
+
+    fn catalog<'e>(connection: &'e mut Self::Connection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>>;
+    fn fingerprint<'e>(connection: &'e mut Self::Connection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>>;
+
+    // --- transactions ---
+
+    /// One text that begins a transaction as `options` want it and answers with the session's number, by which
+    /// [`Driver::end_session`] finds it from outside.
+    fn begin(dialect: Dialect, options: &Options, isolation: Option<Isolation>) -> String;
+    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection.
+    fn end_session<'e>(
+        control: &'e mut Self::Connection,
+        session: i64,
+        hard: bool,
+    ) -> BoxFuture<'e, Result<(), sqlx::Error>>;
+    /// What an error that the server reported means for the transaction.
+    fn failure(dialect: Dialect, error: &dyn DatabaseError) -> Failure;
+
+    // --- locking ---
+
+    /// The most keys of one statement that still locks in order on this engine.
+    fn chunk(dialect: Dialect, target: &Target) -> usize;
+    /// For how many keys a text is made when `keys` are to be locked: rounded up, so that few texts serve all numbers.
+    fn room(dialect: Dialect, keys: usize) -> usize;
+    /// Whether [`Driver::lock_text`] gives its rows in key order. (It always *locks* in it.)
+    fn in_key_order(target: &Target) -> bool;
+    /// The text that locks rows of `target` in the order of its arguments.
+    fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String;
+    /// The arguments of [`Driver::lock_text`]: `keys` in lock order, filled up to `room`.
+    fn lock_arguments(
+        dialect: Dialect,
+        target: &Target,
+        keys: &[KeyValue],
+        room: usize,
+    ) -> Result<Self::Arguments, sqlx::Error>;
+    /// The key of a row that [`Driver::lock_text`] gave.
+    fn key(row: &Self::Row, target: &Target) -> Result<KeyValue, sqlx::Error>;
+    /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
+    fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;
+    /// The n-th placeholder, from 1.
+    fn placeholder(n: usize) -> String;
+    /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
+    fn bound(encoded: &Self::ArgumentBuffer, kind: &Self::TypeInfo) -> Option<KeyValue>;
+    /// Whether the server would lock in the order of the keys when it runs this text: the plan's fault, when it has one.
+    fn explain<'e>(
+        connection: &'e mut Self::Connection,
+        dialect: Dialect,
+        target: &'e Target,
+        statement: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>>;
+    /// How many rows a statement changed.
+    fn rows_affected(result: &Self::QueryResult) -> u64;
+}
+
+/// The four forwarding methods, alike for all engines but for the types that sqlx gives no common name.
+macro_rules! forward {
+    () => {
+        fn fetch_many<'e>(
+            connection: &'e mut Self::Connection,
+            statement: $crate::statement::Statement<Self>,
+        ) -> futures_core::stream::BoxStream<'e, Result<sqlx::Either<Self::QueryResult, Self::Row>, sqlx::Error>> {
+            sqlx::Executor::fetch_many(connection, statement)
+        }
+        fn fetch_optional<'e>(
+            connection: &'e mut Self::Connection,
+            statement: $crate::statement::Statement<Self>,
+        ) -> BoxFuture<'e, Result<Option<Self::Row>, sqlx::Error>> {
+            sqlx::Executor::fetch_optional(connection, statement)
+        }
+        fn fetch_all<'e>(
+            connection: &'e mut Self::Connection,
+            statement: $crate::statement::Statement<Self>,
+        ) -> BoxFuture<'e, Result<Vec<Self::Row>, sqlx::Error>> {
+            sqlx::Executor::fetch_all(connection, statement)
+        }
+        fn prepare_with<'e>(
+            connection: &'e mut Self::Connection,
+            sql: sqlx::SqlStr,
+            parameters: &'e [Self::TypeInfo],
+        ) -> BoxFuture<'e, Result<Self::Statement, sqlx::Error>> {
+            sqlx::Executor::prepare_with(connection, sql, parameters)
+        }
+        fn describe<'e>(
+            connection: &'e mut Self::Connection,
+            sql: sqlx::SqlStr,
+        ) -> BoxFuture<'e, Result<sqlx::Describe<Self>, sqlx::Error>> {
+            sqlx::Executor::describe(connection, sql)
+        }
+        fn batch<'e>(
+            connection: &'e mut Self::Connection,
+            sql: sqlx::SqlStr,
+        ) -> BoxFuture<'e, Result<Option<i64>, sqlx::Error>> {
+            Box::pin(async move {
+                let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+                Ok(rows.last().and_then(|row| integer(row, 0)))
+            })
+        }
+        fn rows_affected(result: &Self::QueryResult) -> u64 {
+            result.rows_affected()
+        }
+    };
+}
+use forward;
+
+/// Writes `count` placeholders with commas between.
+fn placeholders(out: &mut String, count: usize) {
+    for n in 0..count {
+        out.push_str(if n == 0 { "?" } else { ", ?" });
+    }
+}
+
+/// Puts a row's key together, column by column.
+fn key_of(
+    target: &Target,
+    mut column: impl FnMut(&crate::check::TargetColumn) -> Result<KeyValue, sqlx::Error>,
+) -> Result<KeyValue, sqlx::Error> {
+    let columns: Vec<KeyValue> = target.columns.iter().map(&mut column).collect::<Result<_, _>>()?;
+    KeyValue::from_columns(columns).ok_or_else(|| sqlx::Error::ColumnNotFound(target.table.clone()))
+}

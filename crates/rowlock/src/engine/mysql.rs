@@ -1,0 +1,315 @@
+//! MySQL 8 and later, and MariaDB 10.6 and later, with InnoDB.
+//!
+//! InnoDB locks in the order of its scan, whatever ORDER BY says. Integers are locked through the key's own index, forced,
+//! in lists of at most 500 (MariaDB makes a join of 1,000 literals, MySQL a table scan of 20,000); other keys, whose
+//! order in the index is a collation's, by a join that STRAIGHT_JOIN holds to the order of its list (docs/adr/0004).
+
+use std::{fmt::Write, time::Duration};
+
+use futures_core::future::BoxFuture;
+use rowlock_footprint::{Dialect, Strength};
+use sqlx::{
+    Arguments, Column, MySql, MySqlConnection, Row, TypeInfo,
+    error::DatabaseError,
+    mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow, MySqlTypeInfo},
+};
+
+use super::{Driver, Engine, Shape, Wait, forward, placeholders};
+use crate::{
+    KeyType, KeyValue, ResourceInfo,
+    catalog::{self, Catalog},
+    check::Target,
+    failure::Failure,
+    options::{Isolation, Options},
+    statement::Statement,
+};
+
+impl Engine for MySql {}
+
+const LIST_CHUNK: usize = 500;
+const JOIN_CHUNK: usize = 200;
+
+impl Driver for MySql {
+    forward!();
+
+    fn catalog<'e>(connection: &'e mut MySqlConnection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+        Box::pin(catalog::mysql::read(connection, order))
+    }
+    fn fingerprint<'e>(connection: &'e mut MySqlConnection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+        Box::pin(catalog::mysql::fingerprint(connection, order))
+    }
+
+    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {
+        let level = isolation.unwrap_or(Isolation::ReadCommitted).sql();
+        let backstop = (options.wait + Duration::from_millis(1999)).as_secs();
+        let read_only = if options.read_only { " READ ONLY" } else { "" };
+        format!(
+            "SET TRANSACTION ISOLATION LEVEL {level}; SET innodb_lock_wait_timeout = {backstop}; \
+             START TRANSACTION{read_only}; SELECT CAST(CONNECTION_ID() AS SIGNED)"
+        )
+    }
+
+    fn end_session<'e>(
+        control: &'e mut MySqlConnection,
+        session: i64,
+        hard: bool,
+    ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
+        let sql = format!("KILL {} {session}", if hard { "CONNECTION" } else { "QUERY" });
+        Box::pin(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await.map(drop) })
+    }
+
+    /// By error number, which is finer than SQLSTATE. 1205 is a timeout and, on MariaDB, NOWAIT too; after it the
+    /// transaction is still open, after 1213 it is not. 1020 is MariaDB's with `innodb_snapshot_isolation`.
+    fn failure(_: Dialect, error: &dyn DatabaseError) -> Failure {
+        match error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number) {
+            Some(1213) => Failure::Deadlock,
+            Some(1020) => Failure::Serialization,
+            Some(1205 | 3572) => Failure::Busy,
+            Some(1317) => Failure::Cancelled,
+            Some(1062 | 1586) => Failure::Duplicate,
+            Some(1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 | 3169 | 4031) => Failure::ConnectionLost,
+            Some(1054 | 1146 | 1412 | 1615) => Failure::SchemaChanged,
+            _ => Failure::Other,
+        }
+    }
+
+    fn chunk(_: Dialect, target: &Target) -> usize {
+        if by_list(target) { LIST_CHUNK } else { JOIN_CHUNK }
+    }
+
+    fn room(_: Dialect, keys: usize) -> usize {
+        // Texts for 1, 2, 4, 8 .. keys, so that the server keeps few statements prepared.
+        keys.next_power_of_two().min(LIST_CHUNK.max(keys))
+    }
+
+    fn in_key_order(target: &Target) -> bool {
+        by_list(target)
+    }
+
+    fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String {
+        let mut sql = String::from("SELECT t.* FROM ");
+        if by_list(target) {
+            let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
+            list_condition(&mut sql, target, shape.room);
+            sql.push_str(" ORDER BY ");
+            for (n, column) in target.columns.iter().enumerate() {
+                let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
+            }
+        } else if shape.room == 1 {
+            let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
+            for (n, column) in target.columns.iter().enumerate() {
+                let _ = write!(sql, "{}t.{} = ", if n == 0 { "" } else { " AND " }, column.quoted);
+                value(&mut sql, column);
+            }
+        } else {
+            sql.push('(');
+            for row in 0..shape.room {
+                let _ = write!(sql, "{}{row}{}", if row == 0 { "SELECT " } else { " UNION ALL SELECT " }, if row == 0 { " ord" } else { "" });
+                for (n, column) in target.columns.iter().enumerate() {
+                    sql.push_str(", ");
+                    value(&mut sql, column);
+                    if row == 0 {
+                        let _ = write!(sql, " k{n}");
+                    }
+                }
+            }
+            let _ = write!(sql, ") k STRAIGHT_JOIN {} t FORCE INDEX ({}) ON ", target.table, target.index);
+            for (n, column) in target.columns.iter().enumerate() {
+                let _ = write!(sql, "{}t.{} = k.k{n}", if n == 0 { "" } else { " AND " }, column.quoted);
+            }
+        }
+        sql.push_str(match (dialect, shape.strength) {
+            (_, Strength::NoKeyUpdate | Strength::Update) => " FOR UPDATE",
+            (Dialect::MariaDb, _) => " LOCK IN SHARE MODE",
+            _ => " FOR SHARE",
+        });
+        sql.push_str(match shape.wait {
+            Wait::Wait => "",
+            Wait::NoWait => " NOWAIT",
+            Wait::SkipLocked => " SKIP LOCKED",
+        });
+        sql
+    }
+
+    fn lock_arguments(
+        _: Dialect,
+        target: &Target,
+        keys: &[KeyValue],
+        room: usize,
+    ) -> Result<Self::Arguments, sqlx::Error> {
+        let mut arguments = MySqlArguments::default();
+        for key in keys {
+            bind(&mut arguments, key.columns())?;
+        }
+        // What is left is filled: in a list by the last key again, which is locked once; in a join by NULL, which joins
+        // nothing.
+        for _ in keys.len()..room {
+            match keys.last() {
+                Some(last) if by_list(target) => bind(&mut arguments, last.columns())?,
+                _ => target
+                    .columns
+                    .iter()
+                    .try_for_each(|_| arguments.add(None::<i64>).map_err(sqlx::Error::Encode))?,
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn key(row: &MySqlRow, target: &Target) -> Result<KeyValue, sqlx::Error> {
+        super::key_of(target, |column| {
+            let name = &*column.name;
+            Ok(match column.key {
+                KeyType::Integer if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") => {
+                    KeyValue::Integer(row.try_get_unchecked::<u64, _>(name)?.into())
+                }
+                KeyType::Integer => KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into()),
+                KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
+                KeyType::Text => KeyValue::Text(row.try_get_unchecked::<&str, _>(name)?.into()),
+                KeyType::Bytes => KeyValue::Bytes(row.try_get_unchecked::<&[u8], _>(name)?.into()),
+            })
+        })
+    }
+
+    /// Guard rows in rowlock's own table, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
+    /// seen by the server.
+    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
+        let mut sql = format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
+        for (n, slot) in slots.iter().enumerate() {
+            let _ = write!(sql, "{}{slot}", if n == 0 { "" } else { ", " });
+        }
+        sql.push_str(") ORDER BY class, slot FOR UPDATE");
+        if wait != Wait::Wait {
+            sql.push_str(" NOWAIT");
+        }
+        sql
+    }
+
+    fn placeholder(_: usize) -> String {
+        "?".into()
+    }
+
+    fn bound(encoded: &Vec<u8>, kind: &MySqlTypeInfo) -> Option<KeyValue> {
+        let bytes = encoded.as_slice();
+        let wide = |negative: bool| -> Option<i128> {
+            let mut full = if negative { [0xff; 8] } else { [0; 8] };
+            full.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Some(if negative { i64::from_le_bytes(full).into() } else { u64::from_le_bytes(full).into() })
+        };
+        match kind.name() {
+            "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT" | "BIGINT" => {
+                wide(bytes.last()? & 0x80 != 0).map(KeyValue::Integer)
+            }
+            name if name.ends_with("UNSIGNED") => wide(false).map(KeyValue::Integer),
+            "VARCHAR" | "CHAR" | "TEXT" | "TINYTEXT" | "MEDIUMTEXT" | "LONGTEXT" => {
+                Some(KeyValue::Text(std::str::from_utf8(without_length(bytes)?).ok()?.into()))
+            }
+            "BINARY" | "VARBINARY" | "BLOB" | "TINYBLOB" | "MEDIUMBLOB" | "LONGBLOB" => {
+                Some(KeyValue::Bytes(without_length(bytes)?.into()))
+            }
+            _ => None,
+        }
+    }
+
+    fn explain<'e>(
+        connection: &'e mut MySqlConnection,
+        _: Dialect,
+        target: &'e Target,
+        statement: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
+        Box::pin(async move {
+            let plan = Self::fetch_all(connection, statement).await?;
+            for row in &plan {
+                let table: Option<String> = row.try_get_unchecked("table")?;
+                if table.as_deref() != Some("t") {
+                    continue;
+                }
+                let index: Option<String> = row.try_get_unchecked("key")?;
+                let extra: Option<String> = row.try_get_unchecked("Extra")?;
+                let wanted = target.index.trim_matches('`');
+                if index.as_deref() != Some(wanted) {
+                    return Ok(Some(format!("scans {index:?}, not the key's index {wanted}")));
+                }
+                if by_list(target) && extra.as_deref().is_some_and(|e| e.contains("filesort")) {
+                    return Ok(Some("sorts after it has locked (filesort)".into()));
+                }
+            }
+            Ok(None)
+        })
+    }
+}
+
+/// Whether the key's index stands in the order of [`KeyValue`], so that a forced scan of it locks in lock order.
+fn by_list(target: &Target) -> bool {
+    target.in_index_order && target.columns.iter().all(|c| c.key == KeyType::Integer)
+}
+
+fn list_condition(sql: &mut String, target: &Target, room: usize) {
+    match &target.columns[..] {
+        [one] => {
+            let _ = write!(sql, "t.{} IN (", one.quoted);
+            placeholders(sql, room);
+        }
+        many => {
+            sql.push('(');
+            for (n, column) in many.iter().enumerate() {
+                let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
+            }
+            sql.push_str(") IN (");
+            for n in 0..room {
+                sql.push_str(if n == 0 { "(" } else { ", (" });
+                placeholders(sql, many.len());
+                sql.push(')');
+            }
+        }
+    }
+    sql.push(')');
+}
+
+/// A placeholder of the column's own type and collation: one of another would not find its way through the index, or
+/// would be compared by other rules.
+fn value(sql: &mut String, column: &crate::check::TargetColumn) {
+    match (column.key, &column.charset, &column.collation) {
+        (KeyType::Integer, ..) if column.type_name.contains("unsigned") => sql.push_str("CAST(? AS UNSIGNED)"),
+        (KeyType::Integer, ..) => sql.push_str("CAST(? AS SIGNED)"),
+        (KeyType::Text, Some(charset), Some(collation)) => {
+            let _ = write!(sql, "CONVERT(? USING {charset}) COLLATE {collation}");
+        }
+        (KeyType::Text, ..) => sql.push('?'),
+        (KeyType::Uuid | KeyType::Bytes, ..) => sql.push_str("CAST(? AS BINARY)"),
+    }
+}
+
+fn bind(arguments: &mut MySqlArguments, columns: &[KeyValue]) -> Result<(), sqlx::Error> {
+    for value in columns {
+        let added = match value {
+            KeyValue::Integer(n) => match (i64::try_from(*n), u64::try_from(*n)) {
+                (Ok(n), _) => arguments.add(n),
+                (_, Ok(n)) => arguments.add(n),
+                _ => arguments.add(None::<i64>),
+            },
+            KeyValue::Uuid(u) => arguments.add(u),
+            KeyValue::Text(t) => arguments.add(&**t),
+            KeyValue::Bytes(b) => arguments.add(&**b),
+            KeyValue::Tuple(_) => arguments.add(None::<i64>),
+        };
+        added.map_err(sqlx::Error::Encode)?;
+    }
+    Ok(())
+}
+
+/// Strips the length that the protocol puts before text and bytes ("length-encoded integer", MySQL internals manual).
+fn without_length(bytes: &[u8]) -> Option<&[u8]> {
+    let prefix = match *bytes.first()? {
+        0..=250 => 1,
+        0xfc => 3,
+        0xfd => 4,
+        0xfe => 9,
+        _ => return None,
+    };
+    bytes.get(prefix..)
+}
+
+fn integer(row: &MySqlRow, index: usize) -> Option<i64> {
+    row.try_get::<i64, _>(index).ok()
+}
+

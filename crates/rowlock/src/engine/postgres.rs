@@ -1,0 +1,278 @@
+//! PostgreSQL 12 and later, also behind PgBouncer in transaction mode: nothing here belongs to the session.
+//!
+//! Rows are locked in the order given by `unnest(..) WITH ORDINALITY .. ORDER BY ord FOR ..`: the LockRows node stands
+//! above the join and the sort in every plan, and locking statements are never parallel (docs/adr/0004).
+
+use std::{fmt::Write, time::Duration};
+
+use futures_core::future::BoxFuture;
+use rowlock_footprint::{Dialect, Strength};
+use sqlx::{Arguments, Column, PgConnection, Postgres, Row, TypeInfo, error::DatabaseError, postgres::PgRow};
+use uuid::Uuid;
+
+use super::{Driver, Engine, Shape, Wait, forward};
+use crate::{
+    KeyType, KeyValue, ResourceInfo,
+    catalog::{self, Catalog},
+    check::Target,
+    failure::Failure,
+    options::{Isolation, Options},
+    statement::Statement,
+};
+
+impl Engine for Postgres {}
+
+/// Arrays of this many keys are one statement; beyond it the message, not the locking, is what grows.
+const CHUNK: usize = 10_000;
+
+impl Driver for Postgres {
+    forward!();
+
+    fn catalog<'e>(connection: &'e mut PgConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+        Box::pin(catalog::postgres::read(connection))
+    }
+    fn fingerprint<'e>(connection: &'e mut PgConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+        Box::pin(catalog::postgres::fingerprint(connection))
+    }
+
+    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {
+        let mut sql = String::from("BEGIN");
+        if let Some(level) = isolation {
+            let _ = write!(sql, " ISOLATION LEVEL {}", level.sql());
+        }
+        if options.read_only {
+            sql.push_str(" READ ONLY");
+        }
+        if options.deferrable {
+            sql.push_str(" DEFERRABLE");
+        }
+        // The client keeps the limit; the server's is the backstop for a client that is gone.
+        let _ = write!(sql, "; SET LOCAL lock_timeout = {}", (options.wait + Duration::from_secs(1)).as_millis());
+        if let Some(limit) = options.hold_limit {
+            let _ = write!(sql, "; SET LOCAL idle_in_transaction_session_timeout = {}", limit.as_millis().max(1));
+        }
+        sql.push_str("; SELECT pg_backend_pid()");
+        sql
+    }
+
+    fn end_session<'e>(
+        control: &'e mut PgConnection,
+        session: i64,
+        hard: bool,
+    ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
+        let sql = if hard { "SELECT pg_terminate_backend($1)" } else { "SELECT pg_cancel_backend($1)" };
+        let session = i32::try_from(session).unwrap_or(0);
+        Box::pin(async move { sqlx::query(sql).persistent(false).bind(session).execute(control).await.map(drop) })
+    }
+
+    /// Appendix A of the manual, and what was seen: 55P03 for NOWAIT and for `lock_timeout`, 40001 for a row that
+    /// changed since the snapshot, 57P01 for a backend that was terminated.
+    fn failure(_: Dialect, error: &dyn DatabaseError) -> Failure {
+        let code = error.code();
+        match code.as_deref().unwrap_or_default() {
+            "40P01" => Failure::Deadlock,
+            "40001" => Failure::Serialization,
+            "55P03" => Failure::Busy,
+            "57014" => Failure::Cancelled,
+            "23505" => Failure::Duplicate,
+            // 25P03: idle_in_transaction_session_timeout; 25P04: transaction_timeout.
+            "57P01" | "57P02" | "57P03" | "57P05" => Failure::ConnectionLost,
+            "42P01" | "42703" => Failure::SchemaChanged,
+            "0A000" if error.message().contains("cached plan") => Failure::SchemaChanged,
+            code if code.starts_with("08") => Failure::ConnectionLost,
+            _ => Failure::Other,
+        }
+    }
+
+    fn chunk(_: Dialect, _: &Target) -> usize {
+        CHUNK
+    }
+
+    fn room(_: Dialect, keys: usize) -> usize {
+        // Arrays have room for any number; one key has a text of its own, which plans as a plain index look-up.
+        if keys == 1 { 1 } else { 0 }
+    }
+
+    fn in_key_order(_: &Target) -> bool {
+        true
+    }
+
+    fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
+        let mut sql = String::from("SELECT t.* FROM ");
+        if shape.room == 1 {
+            let _ = write!(sql, "{} t WHERE ", target.table);
+            for (n, column) in target.columns.iter().enumerate() {
+                let and = if n == 0 { "" } else { " AND " };
+                let _ = write!(sql, "{and}t.{} = ${}::{}", column.quoted, n + 1, array_type(column.key));
+            }
+        } else {
+            sql.push_str("unnest(");
+            for (n, column) in target.columns.iter().enumerate() {
+                let comma = if n == 0 { "" } else { ", " };
+                let _ = write!(sql, "{comma}${}::{}[]", n + 1, array_type(column.key));
+            }
+            sql.push_str(") WITH ORDINALITY k(");
+            for n in 0..target.columns.len() {
+                let _ = write!(sql, "k{n}, ");
+            }
+            let _ = write!(sql, "ord) JOIN {} t ON ", target.table);
+            for (n, column) in target.columns.iter().enumerate() {
+                let and = if n == 0 { "" } else { " AND " };
+                let _ = write!(sql, "{and}t.{} = k.k{n}", column.quoted);
+                if let Some(collation) = &column.collation {
+                    let _ = write!(sql, " COLLATE {collation}");
+                }
+            }
+            sql.push_str(" ORDER BY k.ord");
+        }
+        sql.push_str(match shape.strength {
+            Strength::KeyShare => " FOR KEY SHARE OF t",
+            Strength::Share => " FOR SHARE OF t",
+            Strength::NoKeyUpdate => " FOR NO KEY UPDATE OF t",
+            Strength::Update => " FOR UPDATE OF t",
+        });
+        sql.push_str(match shape.wait {
+            Wait::Wait => "",
+            Wait::NoWait => " NOWAIT",
+            Wait::SkipLocked => " SKIP LOCKED",
+        });
+        sql
+    }
+
+    fn lock_arguments(
+        _: Dialect,
+        target: &Target,
+        keys: &[KeyValue],
+        room: usize,
+    ) -> Result<Self::Arguments, sqlx::Error> {
+        let mut arguments = sqlx::postgres::PgArguments::default();
+        for (n, column) in target.columns.iter().enumerate() {
+            let values = keys.iter().map(|key| &key.columns()[n]);
+            let added = match (column.key, room) {
+                (KeyType::Integer, 1) => arguments.add(values.map(big).next().flatten()),
+                (KeyType::Uuid, 1) => arguments.add(values.map(uuid).next().flatten()),
+                (KeyType::Text, 1) => arguments.add(values.map(text).next().flatten()),
+                (KeyType::Bytes, 1) => arguments.add(values.map(bytes).next().flatten()),
+                (KeyType::Integer, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
+                (KeyType::Uuid, _) => arguments.add(values.map(uuid).collect::<Vec<_>>()),
+                (KeyType::Text, _) => arguments.add(values.map(text).collect::<Vec<_>>()),
+                (KeyType::Bytes, _) => arguments.add(values.map(bytes).collect::<Vec<_>>()),
+            };
+            added.map_err(sqlx::Error::Encode)?;
+        }
+        Ok(arguments)
+    }
+
+    fn key(row: &PgRow, target: &Target) -> Result<KeyValue, sqlx::Error> {
+        super::key_of(target, |column| {
+            let name = &*column.name;
+            Ok(match column.key {
+                KeyType::Integer => {
+                    let kind = row.try_column(name)?.type_info().name().to_owned();
+                    KeyValue::Integer(match kind.as_str() {
+                        "INT2" => row.try_get::<i16, _>(name)?.into(),
+                        "INT4" => row.try_get::<i32, _>(name)?.into(),
+                        _ => row.try_get::<i64, _>(name)?.into(),
+                    })
+                }
+                KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
+                KeyType::Text => KeyValue::Text(row.try_get::<&str, _>(name)?.into()),
+                KeyType::Bytes => KeyValue::Bytes(row.try_get::<&[u8], _>(name)?.into()),
+            })
+        })
+    }
+
+    /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:
+    /// how many were not had.
+    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
+        let mut sql = String::from(match wait {
+            Wait::Wait => "SELECT pg_advisory_xact_lock",
+            Wait::NoWait | Wait::SkipLocked => "SELECT count(*) FILTER (WHERE NOT pg_try_advisory_xact_lock",
+        });
+        let _ = write!(sql, "({class}, k.slot)");
+        sql.push_str(if wait == Wait::Wait { " FROM (VALUES " } else { ") FROM (VALUES " });
+        for (n, slot) in slots.iter().enumerate() {
+            let _ = write!(sql, "{}({slot})", if n == 0 { "" } else { ", " });
+        }
+        sql.push_str(") k(slot)");
+        sql
+    }
+
+    fn placeholder(n: usize) -> String {
+        format!("${n}")
+    }
+
+    fn bound(encoded: &sqlx::postgres::PgArgumentBuffer, kind: &sqlx::postgres::PgTypeInfo) -> Option<KeyValue> {
+        let encoded: &[u8] = encoded;
+        match kind.name() {
+            "INT2" => Some(KeyValue::Integer(i16::from_be_bytes(encoded.try_into().ok()?).into())),
+            "INT4" => Some(KeyValue::Integer(i32::from_be_bytes(encoded.try_into().ok()?).into())),
+            "INT8" => Some(KeyValue::Integer(i64::from_be_bytes(encoded.try_into().ok()?).into())),
+            "UUID" => Some(KeyValue::Uuid(Uuid::from_slice(encoded).ok()?)),
+            "TEXT" | "VARCHAR" | "NAME" => Some(KeyValue::Text(std::str::from_utf8(encoded).ok()?.into())),
+            "BYTEA" => Some(KeyValue::Bytes(encoded.into())),
+            _ => None,
+        }
+    }
+
+    fn explain<'e>(
+        connection: &'e mut PgConnection,
+        _: Dialect,
+        _: &'e Target,
+        statement: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
+        Box::pin(async move {
+            let plan = Self::fetch_all(connection, statement).await?;
+            let top: String = match plan.first() {
+                Some(row) => row.try_get(0)?,
+                None => String::new(),
+            };
+            Ok((!top.starts_with("LockRows")).then(|| format!("LockRows is not the plan's top node: {top}")))
+        })
+    }
+}
+
+/// The type that a key column's values are sent as.
+fn array_type(key: KeyType) -> &'static str {
+    match key {
+        KeyType::Integer => "bigint",
+        KeyType::Uuid => "uuid",
+        KeyType::Text => "text",
+        KeyType::Bytes => "bytea",
+    }
+}
+
+// A value that the type cannot hold is sent as NULL, which is equal to no row: there can be no row of that key.
+
+fn big(value: &KeyValue) -> Option<i64> {
+    match value {
+        KeyValue::Integer(n) => (*n).try_into().ok(),
+        _ => None,
+    }
+}
+
+fn uuid(value: &KeyValue) -> Option<Uuid> {
+    match value {
+        KeyValue::Uuid(u) => Some(*u),
+        _ => None,
+    }
+}
+
+fn text(value: &KeyValue) -> Option<&str> {
+    match value {
+        // PostgreSQL cannot store a NUL in text, and refuses to be sent one.
+        KeyValue::Text(t) if !t.contains('\0') => Some(t),
+        _ => None,
+    }
+}
+
+fn bytes(value: &KeyValue) -> Option<&[u8]> {
+    match value {
+        KeyValue::Bytes(b) => Some(b),
+        _ => None,
+    }
+}
+
+fn integer(row: &PgRow, index: usize) -> Option<i64> {
+    row.try_get::<i64, _>(index).ok().or_else(|| row.try_get::<i32, _>(index).ok().map(i64::from))
+}

@@ -1,0 +1,226 @@
+//! SQLite: one writer at a time. A transaction that locks begins IMMEDIATE and then has the whole file; places are kept
+//! all the same, so that a project that is developed on SQLite learns of its violations.
+
+use std::fmt::Write;
+
+use futures_core::future::BoxFuture;
+use rowlock_footprint::Dialect;
+use sqlx::{
+    Arguments, Row, Sqlite, SqliteConnection, TypeInfo,
+    error::DatabaseError,
+    sqlite::{SqliteArguments, SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo},
+};
+
+use super::{Driver, Engine, Shape, Wait, forward, placeholders};
+use crate::{
+    KeyType, KeyValue, ResourceInfo,
+    catalog::{self, Catalog},
+    check::Target,
+    failure::Failure,
+    options::{Isolation, Options},
+    statement::Statement,
+};
+
+impl Engine for Sqlite {}
+
+const CHUNK: usize = 500;
+
+impl Driver for Sqlite {
+    forward!();
+
+    fn catalog<'e>(connection: &'e mut SqliteConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+        Box::pin(catalog::sqlite::read(connection))
+    }
+    fn fingerprint<'e>(connection: &'e mut SqliteConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+        Box::pin(catalog::sqlite::fingerprint(connection))
+    }
+
+    fn begin(_: Dialect, options: &Options, _: Option<Isolation>) -> String {
+        if options.read_only { "BEGIN".into() } else { "BEGIN IMMEDIATE".into() }
+    }
+
+    fn end_session<'e>(_: &'e mut SqliteConnection, _: i64, _: bool) -> BoxFuture<'e, Result<(), sqlx::Error>> {
+        // No session waits inside a transaction here: BEGIN IMMEDIATE is the only wait, and its limit is the
+        // connection's busy_timeout.
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Extended result codes (sqlite.org/rescode.html).
+    fn failure(_: Dialect, error: &dyn DatabaseError) -> Failure {
+        match error.code().as_deref() {
+            Some("5" | "261" | "6" | "262" | "773") => Failure::Busy,
+            Some("517") => Failure::Serialization,
+            Some("9") => Failure::Cancelled,
+            Some("1555" | "2067" | "2579") => Failure::Duplicate,
+            Some("17") => Failure::SchemaChanged,
+            _ => Failure::Other,
+        }
+    }
+
+    fn chunk(_: Dialect, _: &Target) -> usize {
+        CHUNK
+    }
+
+    fn room(_: Dialect, keys: usize) -> usize {
+        keys.next_power_of_two().min(CHUNK.max(keys))
+    }
+
+    fn in_key_order(_: &Target) -> bool {
+        true
+    }
+
+    fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
+        let mut sql = format!("SELECT t.* FROM {} t WHERE ", target.table);
+        match &target.columns[..] {
+            [one] => {
+                let _ = write!(sql, "t.{} IN (", one.quoted);
+                placeholders(&mut sql, shape.room);
+            }
+            many => {
+                sql.push('(');
+                for (n, column) in many.iter().enumerate() {
+                    let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
+                }
+                sql.push_str(") IN (VALUES ");
+                for n in 0..shape.room {
+                    sql.push_str(if n == 0 { "(" } else { ", (" });
+                    placeholders(&mut sql, many.len());
+                    sql.push(')');
+                }
+            }
+        }
+        sql.push_str(") ORDER BY ");
+        for (n, column) in target.columns.iter().enumerate() {
+            let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
+        }
+        sql
+    }
+
+    fn lock_arguments(
+        _: Dialect,
+        _: &Target,
+        keys: &[KeyValue],
+        room: usize,
+    ) -> Result<Self::Arguments, sqlx::Error> {
+        let mut arguments = SqliteArguments::default();
+        let filler = keys.last().into_iter().cycle().take(room.saturating_sub(keys.len()));
+        for value in keys.iter().chain(filler).flat_map(KeyValue::columns) {
+            let added = match value {
+                KeyValue::Integer(n) => Arguments::add(&mut arguments, i64::try_from(*n).ok()),
+                KeyValue::Uuid(u) => Arguments::add(&mut arguments, *u),
+                KeyValue::Text(t) => Arguments::add(&mut arguments, t.to_string()),
+                KeyValue::Bytes(b) => Arguments::add(&mut arguments, b.to_vec()),
+                KeyValue::Tuple(_) => Arguments::add(&mut arguments, None::<i64>),
+            };
+            added.map_err(sqlx::Error::Encode)?;
+        }
+        Ok(arguments)
+    }
+
+    fn key(row: &SqliteRow, target: &Target) -> Result<KeyValue, sqlx::Error> {
+        super::key_of(target, |column| {
+            let name = &*column.name;
+            Ok(match column.key {
+                KeyType::Integer => KeyValue::Integer(row.try_get::<i64, _>(name)?.into()),
+                KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
+                KeyType::Text => KeyValue::Text(row.try_get::<&str, _>(name)?.into()),
+                KeyType::Bytes => KeyValue::Bytes(row.try_get::<&[u8], _>(name)?.into()),
+            })
+        })
+    }
+
+    fn creation_text(_: Dialect, _: i32, _: &[i64], _: Wait) -> String {
+        // The transaction has the whole file.
+        String::new()
+    }
+
+    fn placeholder(_: usize) -> String {
+        "?".into()
+    }
+
+    fn bound(encoded: &SqliteArgumentsBuffer, _: &SqliteTypeInfo) -> Option<KeyValue> {
+        // The buffer shows its values through `Debug` alone: `SqliteArgumentsBuffer([Int64(77)])`. A test pins the form.
+        let text = format!("{encoded:?}");
+        let (kind, value) = text.strip_prefix("SqliteArgumentsBuffer([")?.strip_suffix(")])")?.split_once('(')?;
+        match kind {
+            "Int" | "Int64" => value.parse().ok().map(KeyValue::Integer),
+            "Text" | "TextSlice" => unquote(value).map(|t| KeyValue::Text(t.into())),
+            "Blob" => {
+                let bytes: Option<Vec<u8>> = value
+                    .strip_prefix('[')?
+                    .strip_suffix(']')?
+                    .split(", ")
+                    .filter(|b| !b.is_empty())
+                    .map(|b| b.parse().ok())
+                    .collect();
+                bytes.map(|b| KeyValue::Bytes(b.into()))
+            }
+            _ => None,
+        }
+    }
+
+    fn explain<'e>(
+        _: &'e mut SqliteConnection,
+        _: Dialect,
+        _: &'e Target,
+        _: Statement<Self>,
+    ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// Undoes `Debug` of a string.
+fn unquote(quoted: &str) -> Option<String> {
+    let mut out = String::with_capacity(quoted.len());
+    let mut rest = quoted.strip_prefix('"')?.strip_suffix('"')?.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match rest.next()? {
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            '0' => out.push('\0'),
+            'u' => {
+                let code: String = rest.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                out.push(char::from_u32(u32::from_str_radix(&code, 16).ok()?)?);
+            }
+            other => out.push(other),
+        }
+    }
+    Some(out)
+}
+
+fn integer(row: &SqliteRow, index: usize) -> Option<i64> {
+    row.try_get::<i64, _>(index).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sqlx::Encode;
+
+    fn read<'q, T: Encode<'q, Sqlite> + sqlx::Type<Sqlite>>(value: T) -> Option<KeyValue> {
+        let mut buffer = SqliteArgumentsBuffer::default();
+        let _ = value.encode_by_ref(&mut buffer).unwrap();
+        Sqlite::bound(&buffer, &T::type_info())
+    }
+
+    proptest! {
+        #[test]
+        fn bound_values_are_read_back(n: i64, text: String, blob: Vec<u8>) {
+            prop_assert_eq!(read(n), Some(KeyValue::Integer(n.into())));
+            prop_assert_eq!(read(text.clone()), Some(KeyValue::Text(text.into())));
+            prop_assert_eq!(read(blob.clone()), Some(KeyValue::Bytes(blob.into())));
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_read() {
+        assert_eq!(read(1.5f64), None);
+        assert_eq!(read(None::<i64>), None);
+    }
+}

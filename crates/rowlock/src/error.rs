@@ -1,0 +1,292 @@
+//! What can go wrong, told so that code can match it and a tired person can act on it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rowlock_footprint::Strength;
+
+use crate::{KeyValue, check::Report, failure::Failure};
+
+/// An error of rowlock's own, or of the database through it.
+///
+/// Inside sqlx's executor calls (`sqlx::query(..).execute(&mut tx)`) these travel in [`sqlx::Error::Configuration`];
+/// `From<sqlx::Error>` takes them out again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Rows that were to be locked are not there, looked for twice.
+    #[error("{kind}: no row of `{resource}` with key {}; use `.existing()` to lock those that are there", list(keys))]
+    Missing {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The resource.
+        resource: &'static str,
+        /// The keys that have no row.
+        keys: Vec<KeyValue>,
+    },
+
+    /// A row is another transaction's, and it was not to be waited for, or not for so long. For a caller who may try
+    /// again: 409 or 429.
+    #[error("{kind}: `{resource}` {} is busy{}", list(keys), waited(*.waited))]
+    Busy {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The resource.
+        resource: &'static str,
+        /// The keys that were asked for; one of them at least is busy.
+        keys: Vec<KeyValue>,
+        /// How long it was waited for; `None` for `nowait`.
+        waited: Option<Duration>,
+    },
+
+    /// A lock was asked for that lies below one that is held, or is stronger than it, and it could not be had without
+    /// waiting (then the transaction restarts, and the caller does not see this) or [`Late::Refuse`](crate::Late) is set.
+    #[error(transparent)]
+    OutOfOrder(Box<Violation>),
+
+    /// A statement that the guard does not let pass.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+
+    /// The transaction was run as often, or as long, as it may be.
+    #[error("{kind}: gave up after {} attempts: {}", attempts.len(), list(attempts))]
+    Exhausted {
+        /// The kind of transaction.
+        kind: KindName,
+        /// What ended each attempt, first to last.
+        attempts: Vec<Attempt>,
+    },
+
+    /// The connection was lost at COMMIT and there was no commit token to ask, or it could not be asked: the transaction
+    /// is committed wholly or not at all, and which is not known.
+    #[error("{kind}: the answer to COMMIT was lost; use `.commit_token(true)` to have it resolved: {source}")]
+    CommitUnknown {
+        /// The kind of transaction.
+        kind: KindName,
+        /// What happened to the connection.
+        source: sqlx::Error,
+    },
+
+    /// Locks were held longer than the kind's hold limit; the transaction was ended and rolled back.
+    #[error("{kind}: held locks for more than its limit of {limit:?} and was rolled back; do outside calls before or after the transaction")]
+    HoldLimit {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The limit.
+        limit: Duration,
+    },
+
+    /// The closure returned `Ok` although a statement had failed and taken the transaction with it; nothing was committed.
+    #[error("{kind}: rolled back, since a statement had failed and its error was not returned: {cause}; run it in a savepoint if it may fail")]
+    RolledBack {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The statement's error.
+        cause: String,
+    },
+
+    /// The `Tx` was kept beyond its closure; the transaction was rolled back.
+    #[error("{kind}: the `Tx` left its closure; return it, or let it be dropped there")]
+    Escaped {
+        /// The kind of transaction.
+        kind: KindName,
+    },
+
+    /// A savepoint of another transaction, or one that an earlier rollback has undone.
+    #[error("{kind}: this savepoint is not one of this transaction, or has been rolled back")]
+    Savepoint {
+        /// The kind of transaction.
+        kind: KindName,
+    },
+
+    /// A resource of another order than the one that the database was opened with.
+    #[error("`{resource}` is not in the order `{order}` that this database was opened with")]
+    OtherOrder {
+        /// The resource.
+        resource: &'static str,
+        /// The order.
+        order: &'static str,
+    },
+
+    /// Something needs rowlock's own tables and they are not there.
+    #[error("{feature} needs rowlock's own tables: call `db.install().await` once, or run the SQL of `rowlock::install_sql` in your migrations")]
+    NotInstalled {
+        /// What needs them.
+        feature: &'static str,
+    },
+
+    /// The order does not fit the database; every finding with its way out.
+    #[error(transparent)]
+    Check(Box<Report>),
+
+    /// An error of the database or the driver.
+    #[error(transparent)]
+    Database(sqlx::Error),
+}
+
+impl Error {
+    /// A row is busy ([`Error::Busy`]), or the database said so of a statement of your own.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Busy { .. })
+    }
+
+    /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Error::Busy { .. } | Error::Exhausted { .. })
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Configuration(inner) => match inner.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(other) => Error::Database(sqlx::Error::Configuration(other)),
+            },
+            other => Error::Database(other),
+        }
+    }
+}
+
+impl From<Error> for sqlx::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Database(error) => error,
+            own => sqlx::Error::Configuration(Box::new(own)),
+        }
+    }
+}
+
+/// The name of a kind of transaction: the one it was given, or where it was called.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct KindName(Name);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Name {
+    Named(Arc<str>),
+    At(&'static std::panic::Location<'static>),
+}
+
+impl KindName {
+    pub(crate) fn named(name: &str) -> KindName {
+        KindName(Name::Named(name.into()))
+    }
+    pub(crate) fn at(location: &'static std::panic::Location<'static>) -> KindName {
+        KindName(Name::At(location))
+    }
+}
+
+impl fmt::Display for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Name::Named(name) => f.write_str(name),
+            Name::At(location) => write!(f, "{}:{}", location.file(), location.line()),
+        }
+    }
+}
+
+impl fmt::Debug for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What ended one attempt of a transaction.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// What it was.
+    pub failure: Failure,
+    /// The server's words.
+    pub message: String,
+    /// When, from the start of the first attempt.
+    pub after: Duration,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {:?} ({})", self.failure, self.after, self.message)
+    }
+}
+
+/// A lock that was asked for out of order.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The kind of transaction.
+    pub kind: KindName,
+    /// The place that was asked for, in words: `` `Order` 7 ``.
+    pub asked: String,
+    /// The place that is held and lies above it, in words.
+    pub held: String,
+    /// For a rise of strength on a row that is held: from which to which.
+    pub rise: Option<(Strength, Strength)>,
+    /// The statement's text, where it was a statement of the user's own.
+    pub statement: Option<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { kind, asked, held, rise, statement } = self;
+        match rise {
+            Some((from, to)) => write!(
+                f,
+                "lock strength: {kind} holds {asked} {from} and asks for {to}; another may hold it {from} and ask the same: take {to} first"
+            )?,
+            None => write!(f, "lock order: {kind} asks for {asked} while it holds {held}; lock {asked} first")?,
+        }
+        match statement {
+            Some(sql) => write!(f, " (statement: {})", shorten(sql)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// A statement that the guard refused, before it was sent.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The kind of transaction.
+    pub kind: KindName,
+    /// What is wrong, and the way out.
+    pub reason: String,
+    /// The statement's text.
+    pub statement: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: refused a statement: {} (statement: {})", self.kind, self.reason, shorten(&self.statement))
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// At most this much of a statement goes into a message.
+const SHOWN: usize = 300;
+
+fn shorten(sql: &str) -> String {
+    let mut text = String::with_capacity(sql.len().min(SHOWN));
+    for word in sql.split_whitespace() {
+        if text.len() + word.len() > SHOWN {
+            text.push_str(" ..");
+            break;
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text
+}
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    const SHOWN_ITEMS: usize = 10;
+    let mut text = items.iter().take(SHOWN_ITEMS).map(T::to_string).collect::<Vec<_>>().join(", ");
+    if items.len() > SHOWN_ITEMS {
+        text.push_str(&format!(" and {} more", items.len() - SHOWN_ITEMS));
+    }
+    text
+}
+
+fn waited(waited: Option<Duration>) -> String {
+    waited.map_or(String::new(), |d| format!(", waited for {d:?}"))
+}

@@ -1,0 +1,179 @@
+//! A statement's footprint on the order's own ground: tables as ranks, literals as keys. Worked out once for a text.
+
+use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Strength, Unreadable, Value, Verb, Wait};
+use uuid::Uuid;
+
+use crate::{KeyType, KeyValue, check::Target, model::Model};
+
+pub(crate) enum Footing {
+    /// A plain read: nothing to check.
+    Clear,
+    /// Locks, or something that wants a policy.
+    Checked(Checked),
+    /// The text could not be read.
+    Unreadable(Unreadable),
+}
+
+pub(crate) struct Checked {
+    pub(crate) verb: Verb,
+    pub(crate) demands: Vec<Demand>,
+    pub(crate) opaque: Vec<String>,
+    /// Tables outside the order of which existing rows are locked.
+    pub(crate) undeclared: Vec<String>,
+}
+
+/// Locks of one strength on some rows of one resource.
+pub(crate) struct Demand {
+    pub(crate) rank: u16,
+    pub(crate) strength: Strength,
+    pub(crate) rows: DemandedRows,
+    pub(crate) insert: bool,
+    pub(crate) waits: bool,
+    /// A foreign key's check.
+    pub(crate) parent: bool,
+}
+
+pub(crate) enum DemandedRows {
+    /// One entry a row; each with a value a key column.
+    Keys(Vec<Vec<Part>>),
+    Unknown,
+}
+
+pub(crate) enum Part {
+    Known(KeyValue),
+    Parameter(usize),
+    Unknown,
+}
+
+/// Which rows a demand is on, once the bound values are known as far as they can be.
+pub(crate) enum Resolved {
+    Keys(Vec<KeyValue>),
+    /// As many rows as the text says, their keys bound where the guard cannot see them.
+    Hidden,
+    Unknown,
+}
+
+impl Footing {
+    pub(crate) fn new(footprint: Result<Footprint, Unreadable>, model: &Model) -> Footing {
+        let footprint = match footprint {
+            Ok(footprint) => footprint,
+            Err(unreadable) => return Footing::Unreadable(unreadable),
+        };
+        if footprint.verb == Verb::Read && footprint.locks.is_empty() && footprint.opaque.is_empty() {
+            return Footing::Clear;
+        }
+        let mut checked =
+            Checked { verb: footprint.verb, demands: Vec::new(), opaque: footprint.opaque, undeclared: Vec::new() };
+        for lock in footprint.locks {
+            match model.rank(&lock.table) {
+                Some(rank) => checked.demands.extend(Demand::new(rank, &model.targets[usize::from(rank)], lock)),
+                // A new row is nobody else's, and a parent's check is over before anything is decided on it.
+                None if matches!(lock.cause, Cause::Insert | Cause::ForeignKey(_) | Cause::Read) => {}
+                None => {
+                    let name = lock.table.to_string();
+                    if !checked.undeclared.contains(&name) {
+                        checked.undeclared.push(name);
+                    }
+                }
+            }
+        }
+        Footing::Checked(checked)
+    }
+}
+
+impl Demand {
+    fn new(rank: u16, target: &Target, lock: Lock) -> Option<Demand> {
+        let rows = match lock.rows {
+            Rows::Fresh => return None,
+            Rows::Unknown => DemandedRows::Unknown,
+            Rows::Keys { columns, keys } => match positions(target, &columns) {
+                // Another unique key of the table: one row, and its place is not known by it.
+                None => DemandedRows::Unknown,
+                Some(positions) => DemandedRows::Keys(
+                    keys.iter()
+                        .map(|key| {
+                            let parts = positions.iter().zip(&target.columns);
+                            parts.map(|(position, column)| part(key.get(*position), column.key)).collect::<Vec<_>>()
+                        })
+                        // NULL is equal to no row.
+                        .filter_map(|parts| parts.into_iter().collect::<Option<Vec<_>>>())
+                        .collect(),
+                ),
+            },
+        };
+        Some(Demand {
+            rank,
+            strength: lock.strength,
+            rows,
+            insert: lock.cause == Cause::Insert,
+            waits: lock.wait == Wait::Wait,
+            parent: matches!(lock.cause, Cause::ForeignKey(_)),
+        })
+    }
+
+    /// The rows, given the bound values where rowlock bound them itself.
+    pub(crate) fn resolve(&self, bound: Option<&[Option<KeyValue>]>, target: &Target) -> Resolved {
+        let DemandedRows::Keys(keys) = &self.rows else { return Resolved::Unknown };
+        let mut resolved = Vec::with_capacity(keys.len());
+        for parts in keys {
+            let mut columns = Vec::with_capacity(parts.len());
+            for (part, column) in parts.iter().zip(&target.columns) {
+                match part {
+                    Part::Known(value) => columns.push(value.clone()),
+                    Part::Unknown => return Resolved::Unknown,
+                    Part::Parameter(n) => match bound.map(|b| b.get(*n).and_then(Option::as_ref)) {
+                        None => return Resolved::Hidden,
+                        Some(None) => return Resolved::Unknown,
+                        Some(Some(value)) => match coerce(value.clone(), column.key) {
+                            Some(value) => columns.push(value),
+                            None => return Resolved::Unknown,
+                        },
+                    },
+                }
+            }
+            resolved.extend(KeyValue::from_columns(columns));
+        }
+        Resolved::Keys(resolved)
+    }
+}
+
+/// Where in `columns` each column of the target's key stands; `None` when they are not the key's columns.
+fn positions(target: &Target, columns: &[String]) -> Option<Vec<usize>> {
+    if columns.len() != target.columns.len() {
+        return None;
+    }
+    target.columns.iter().map(|c| columns.iter().position(|name| *name == c.name)).collect()
+}
+
+/// `None` for NULL.
+fn part(value: Option<&Value>, key: KeyType) -> Option<Part> {
+    let literal = match value {
+        Some(Value::Literal(literal)) => literal,
+        Some(Value::Parameter(n)) => return Some(Part::Parameter(*n)),
+        _ => return Some(Part::Unknown),
+    };
+    let value = match literal {
+        Literal::Null => return None,
+        Literal::Integer(n) => KeyValue::Integer(*n),
+        Literal::Text(t) => KeyValue::Text(t.as_str().into()),
+        Literal::Bytes(b) => KeyValue::Bytes(b.as_slice().into()),
+    };
+    Some(coerce(value, key).map_or(Part::Unknown, Part::Known))
+}
+
+/// The value as a key column of that type would store it; `None` when that is not plain.
+fn coerce(value: KeyValue, key: KeyType) -> Option<KeyValue> {
+    match (key, value) {
+        (KeyType::Integer, value @ KeyValue::Integer(_))
+        | (KeyType::Uuid, value @ KeyValue::Uuid(_))
+        | (KeyType::Text, value @ KeyValue::Text(_))
+        | (KeyType::Bytes, value @ KeyValue::Bytes(_)) => Some(value),
+        (KeyType::Integer, KeyValue::Text(t)) => t.trim().parse().ok().map(KeyValue::Integer),
+        (KeyType::Uuid, KeyValue::Text(t)) => Uuid::parse_str(&t).ok().map(KeyValue::Uuid),
+        (KeyType::Uuid, KeyValue::Bytes(b)) => Uuid::from_slice(&b).ok().map(KeyValue::Uuid),
+        (KeyType::Bytes, KeyValue::Text(t)) => Some(KeyValue::Bytes(t.as_bytes().into())),
+        (KeyType::Bytes, KeyValue::Uuid(u)) => Some(KeyValue::Bytes(u.as_bytes().as_slice().into())),
+        (KeyType::Text, KeyValue::Uuid(u)) => Some(KeyValue::Text(u.to_string().into())),
+        _ => None,
+    }
+}

@@ -1,0 +1,221 @@
+//! The guard: every statement that is sent through a [`Tx`](crate::Tx) is held to the order before it can wait.
+//!
+//! What a text locks is worked out once ([`Footing`]); here it is held against what the transaction holds. Two things can
+//! be mended: several rows in one statement, which no statement locks in an order that one could rely on, and rows below
+//! what is held. Both are locked first, by their keys. What cannot be mended is refused, or told, as the guard's level
+//! has it.
+
+use rowlock_footprint::{Strength, Verb};
+
+use crate::{
+    Plan,
+    engine::Engine,
+    error::{Error, Violation},
+    footing::{Checked, Demand, Footing, Resolved},
+    held::Standing,
+    inner::Inner,
+    options::{Guard, UnknownKeys},
+    place::Place,
+    statement::Statement,
+};
+
+/// What is to happen with a statement.
+pub(crate) enum Admission {
+    /// It may be sent.
+    Pass,
+    /// These rows are to be locked first.
+    First(Plan),
+}
+
+/// What the demands of a statement come to.
+#[derive(Default)]
+struct Needs {
+    /// Rows that can be locked by their keys.
+    rows: Vec<(Place, Strength, Standing)>,
+    /// Rows that the statement makes.
+    made: Vec<(Place, Strength, Standing)>,
+}
+
+impl<E: Engine> Inner<E> {
+    /// Holds a statement to the order. What passes counts as held.
+    pub(crate) fn admit(&mut self, statement: &Statement<E>) -> Result<Admission, Error> {
+        let sql = statement.sql.as_str();
+        let model = self.model.clone();
+        let footing = model.footing(sql);
+        let checked = match &*footing {
+            Footing::Clear => return Ok(Admission::Pass),
+            Footing::Unreadable(unreadable) => {
+                self.judge(self.options.unreadable, sql, || {
+                    format!("{unreadable}; allow it with `.unreadable(Policy::Warn)` if it locks nothing out of order")
+                })?;
+                return Ok(Admission::Pass);
+            }
+            Footing::Checked(checked) => checked,
+        };
+        self.judge_unseen(checked, sql)?;
+        if checked.demands.is_empty() {
+            return Ok(Admission::Pass);
+        }
+        self.hold.start();
+        let needs = self.needs(checked, statement)?;
+        self.settle(needs, sql)
+    }
+
+    /// After what had to be locked first is locked: rows that the statement makes must still lie above it.
+    pub(crate) fn admit_after(&mut self, statement: &Statement<E>) -> Result<(), Error> {
+        match self.admit(statement)? {
+            Admission::Pass => Ok(()),
+            // Rows that are not there: they were looked for, and there is nothing to wait for.
+            Admission::First(plan) => {
+                plan.steps().iter().for_each(|step| self.hold_step(step));
+                Ok(())
+            }
+        }
+    }
+
+    /// What has no rows that could be checked, by policy.
+    fn judge_unseen(&mut self, checked: &Checked, sql: &str) -> Result<(), Error> {
+        match checked.verb {
+            Verb::TransactionControl => self.judge(crate::Policy::Refuse, sql, || {
+                "BEGIN, COMMIT, ROLLBACK and SAVEPOINT are rowlock's to send; return from the closure, or use `tx.savepoint()`"
+                    .into()
+            })?,
+            Verb::TableLock => self.judge(self.options.opaque, sql, || {
+                "it locks whole tables, which no row order covers; run it outside, or allow it with `.opaque(Policy::Allow)`".into()
+            })?,
+            Verb::Opaque => self.judge(self.options.opaque, sql, || {
+                "what it locks cannot be seen; allow it with `.opaque(Policy::Allow)` if it keeps the order".into()
+            })?,
+            Verb::Read | Verb::Write | Verb::Session => {}
+        }
+        for name in &checked.opaque {
+            self.judge(self.options.opaque, sql, || {
+                format!("`{name}` runs code that may lock more; allow it with `.opaque(Policy::Allow)` if it keeps the order")
+            })?;
+        }
+        for table in &checked.undeclared {
+            self.judge(self.options.undeclared, sql, || {
+                format!("it locks rows of `{table}`, which is not in the order; declare it in `lock_order!`, or allow it with `.undeclared(Policy::Allow)`")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn needs(&mut self, checked: &Checked, statement: &Statement<E>) -> Result<Needs, Error> {
+        let sql = statement.sql.as_str();
+        let model = self.model.clone();
+        let mut needs = Needs::default();
+        for demand in &checked.demands {
+            let target = &model.targets[usize::from(demand.rank)];
+            match demand.resolve(statement.bound.as_deref(), target) {
+                Resolved::Keys(keys) => {
+                    for key in keys {
+                        let place = Place::row(demand.rank, key);
+                        if !demand.waits {
+                            self.held.insert(place, demand.strength);
+                            continue;
+                        }
+                        match self.held.standing(&place, demand.strength) {
+                            Standing::Held => {}
+                            standing if demand.insert => needs.made.push((place, demand.strength, standing)),
+                            standing => needs.rows.push((place, demand.strength, standing)),
+                        }
+                    }
+                }
+                Resolved::Hidden => self.admit_hidden(demand, sql)?,
+                Resolved::Unknown if demand.parent => self.admit_hidden(demand, sql)?,
+                Resolved::Unknown => self.admit_unknown(demand, sql)?,
+            }
+        }
+        Ok(needs)
+    }
+
+    fn settle(&mut self, mut needs: Needs, sql: &str) -> Result<Admission, Error> {
+        needs.rows.sort();
+        needs.rows.dedup();
+        let single = needs.rows.len() + needs.made.len() <= 1;
+        let ahead = needs.rows.iter().all(|(_, _, standing)| *standing == Standing::Ahead);
+        // One row that lies ahead: the statement may wait for it itself. One new row, then one parent above it: the engine
+        // makes the row first and checks the parent then, so that is in order too.
+        let in_order = match (&needs.rows[..], &needs.made[..]) {
+            ([row], [made]) => made.0 < row.0,
+            _ => single,
+        };
+        if !needs.rows.is_empty() && !(ahead && in_order) && self.options.guard > Guard::Observe {
+            return Ok(Admission::First(Plan::new(needs.rows.into_iter().map(|(place, strength, _)| (place, strength)))));
+        }
+        for (place, strength, standing) in needs.rows.into_iter().chain(needs.made) {
+            if standing != Standing::Ahead {
+                let violation = self.out_of_place(&place, strength, &standing, sql);
+                self.violation(violation)?;
+            }
+            self.held.insert(place, strength);
+        }
+        Ok(Admission::Pass)
+    }
+
+    /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough: it is taken to
+    /// be among them. Nothing of it or above is held: it counts as some row of it.
+    fn admit_hidden(&mut self, demand: &Demand, sql: &str) -> Result<(), Error> {
+        let Demand { rank, strength, .. } = *demand;
+        let enough = if demand.insert { Strength::KeyShare } else { strength };
+        if self.held.any_of(rank, enough) {
+            return Ok(());
+        }
+        let Some(reach) = self.held.reach().filter(|reach| demand.waits && reach.rank() >= rank) else {
+            self.held.insert_unknown(rank, strength);
+            return Ok(());
+        };
+        let name = self.resource(rank).name;
+        let weaker = self.held.rows_of(rank).map(|(_, s)| s).max();
+        let violation = Violation {
+            kind: self.kind.clone(),
+            asked: format!("a row of `{name}`"),
+            held: reach.name(self.model.resources),
+            rise: weaker.map(|from| (from, strength)),
+            statement: Some(sql.to_owned()),
+        };
+        self.violation(violation)?;
+        self.held.insert_unknown(rank, strength);
+        Ok(())
+    }
+
+    /// The text does not say which rows.
+    fn admit_unknown(&mut self, demand: &Demand, sql: &str) -> Result<(), Error> {
+        let Demand { rank, strength, .. } = *demand;
+        let name = self.resource(rank).name;
+        let whole = self.options.unknown_keys == UnknownKeys::WholeResource || !demand.waits;
+        if !whole {
+            self.judge(crate::Policy::Refuse, sql, || {
+                format!(
+                    "which rows of `{name}` it locks cannot be known before it runs: use `tx.lock_where::<{name}>(..)`, name the key in \
+                     it, or count it as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"
+                )
+            })?;
+        } else if demand.waits
+            && let Some(reach) = self.held.reach().filter(|reach| reach.rank() >= rank)
+        {
+            let violation = Violation {
+                kind: self.kind.clone(),
+                asked: format!("some rows of `{name}`"),
+                held: reach.name(self.model.resources),
+                rise: None,
+                statement: Some(sql.to_owned()),
+            };
+            self.violation(violation)?;
+        }
+        self.held.insert_unknown(rank, strength);
+        Ok(())
+    }
+
+    fn out_of_place(&self, place: &Place, strength: Strength, standing: &Standing, sql: &str) -> Violation {
+        let asked = place.name(self.model.resources);
+        let (held, rise) = match standing {
+            Standing::Late(reach) => (reach.name(self.model.resources), None),
+            Standing::Upgrade(from) => (asked.clone(), Some((*from, strength))),
+            Standing::Held | Standing::Ahead => (asked.clone(), None),
+        };
+        Violation { kind: self.kind.clone(), asked, held, rise, statement: Some(sql.to_owned()) }
+    }
+}
+

@@ -1,0 +1,148 @@
+//! The state of one attempt of a transaction, under the typed [`Tx`](crate::Tx).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rowlock_footprint::{Dialect, Strength};
+
+use crate::{
+    Policy,
+    connection::Connection,
+    count::Event,
+    db::Shared,
+    engine::Engine,
+    error::{Error, KindName, Refusal, Violation},
+    failure::Failure,
+    held::Held,
+    hold::{Hold, Idle},
+    model::Model,
+    options::{Guard, Options},
+    place::Place,
+};
+
+pub(crate) struct Inner<E: Engine> {
+    pub(crate) connection: Connection<E>,
+    pub(crate) shared: Arc<Shared<E>>,
+    pub(crate) model: Arc<Model>,
+    pub(crate) options: Arc<Options>,
+    pub(crate) kind: KindName,
+    pub(crate) held: Held,
+    /// What was asked for and not had: locked up front by the next attempt.
+    pub(crate) wanted: BTreeMap<Place, Strength>,
+    pub(crate) seen: Seen,
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) idle: Idle,
+    /// Late places are waited for: this attempt is the stated fallback after too many restarts.
+    pub(crate) fallback: bool,
+    /// Makes the names of savepoints.
+    pub(crate) savepoints: u32,
+}
+
+/// What the connection saw. The runner decides on this, never on the error that the closure returned: any error type of
+/// the user's works, and a database error that was swallowed is still seen.
+#[derive(Debug, Default)]
+pub(crate) enum Seen {
+    #[default]
+    Fine,
+    /// The server ended the transaction, or the statement in a way that asks for another run.
+    Transient(Failure, String),
+    /// A late place was busy: run again with all of it locked up front.
+    Late,
+    /// A statement failed and took the transaction with it (PostgreSQL), for a reason that another run will not mend.
+    Aborted(String),
+}
+
+/// Where the answers to statements are noted, while the connection is borrowed by one.
+pub(crate) struct Notes<'a, E: Engine> {
+    shared: &'a Shared<E>,
+    seen: &'a mut Seen,
+    idle: &'a mut Idle,
+}
+
+impl<E: Engine> Notes<'_, E> {
+    /// Every statement's error passes here on its way to the user.
+    pub(crate) fn note(&mut self, error: &sqlx::Error) {
+        self.idle.answered();
+        let failure = Failure::of::<E>(self.shared.dialect, error);
+        if failure == Failure::SchemaChanged {
+            self.shared.schema_may_have_changed();
+        }
+        if !matches!(self.seen, Seen::Fine) {
+            return;
+        }
+        if failure.is_transient() {
+            *self.seen = Seen::Transient(failure, error.to_string());
+        } else if self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)) {
+            *self.seen = Seen::Aborted(error.to_string());
+        }
+    }
+
+    /// A statement was answered.
+    pub(crate) fn answered(&mut self) {
+        self.idle.answered();
+    }
+}
+
+impl<E: Engine> Inner<E> {
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.model.dialect
+    }
+
+    pub(crate) fn count(&self, event: Event) {
+        self.shared.counters.count(event, &self.kind);
+    }
+
+    /// The connection, and beside it where its answers are noted.
+    pub(crate) fn split(&mut self) -> (&mut E::Connection, Notes<'_, E>) {
+        let Inner { connection, shared, seen, idle, .. } = self;
+        (connection.get(), Notes { shared, seen, idle })
+    }
+
+    /// Notes a statement's error.
+    pub(crate) fn note(&mut self, error: &sqlx::Error) {
+        self.split().1.note(error);
+    }
+
+    /// Before a statement is sent.
+    pub(crate) fn sending(&mut self) {
+        self.idle.sent();
+        self.shared.counters.count(Event::Statement, &self.kind);
+    }
+
+    /// A lock out of order that cannot be mended. An error where the guard enforces, else it is traced.
+    pub(crate) fn violation(&mut self, violation: Violation) -> Result<(), Error> {
+        self.count(Event::Violation);
+        match self.options.guard {
+            Guard::Enforce => Err(Error::OutOfOrder(Box::new(violation))),
+            Guard::Warn => {
+                tracing::warn!(kind = %self.kind, "rowlock: {violation}");
+                Ok(())
+            }
+            Guard::Observe => {
+                tracing::debug!(kind = %self.kind, "rowlock: {violation}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Something that the guard cannot see through, under its policy.
+    pub(crate) fn judge(&self, policy: Policy, statement: &str, reason: impl FnOnce() -> String) -> Result<(), Error> {
+        match (policy, self.options.guard) {
+            (Policy::Refuse, Guard::Enforce) => {
+                self.count(Event::Refusal);
+                Err(Error::Refused(Box::new(Refusal {
+                    kind: self.kind.clone(),
+                    reason: reason(),
+                    statement: statement.to_owned(),
+                })))
+            }
+            (Policy::Allow, _) | (_, Guard::Observe) => {
+                tracing::debug!(kind = %self.kind, statement, "rowlock: let pass: {}", reason());
+                Ok(())
+            }
+            _ => {
+                tracing::warn!(kind = %self.kind, statement, "rowlock: let pass: {}", reason());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! A kind of transaction, and how one is run: attempts, restarts, waits between them, and the answer to COMMIT.
+//!
+//! ```text
+//!            +--------------------------- transient: roll back, wait, run again --+
+//!            v                                                                    |
+//! begin -> lock the union -> closure -> what did the connection see? -------------+
+//!            ^                              |            |           |
+//!            |                            fine      late place    refused, or the closure's own error
+//!            +--- restart with the union ---|------------+           |
+//!                                           v                        v
+//!                                COMMIT (with a token)            ROLLBACK
+//!                                   |            |
+//!                                answered      lost: ask by the token, or CommitUnknown
+//! ```
+//!
+//! **Invariant: an attempt that is run again was rolled back first**, and the closure runs from its start: on MySQL a
+//! client that goes on after 1213 is in a new transaction and has lost its first half.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rand::Rng;
+use rowlock_footprint::Strength;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::{
+    Plan, Start, Tx,
+    connection::Connection,
+    count::Event,
+    db::Shared,
+    engine::Engine,
+    error::{Attempt, Error, KindName},
+    failure::Failure,
+    held::Held,
+    hold::{Hold, Idle},
+    inner::{Inner, Seen},
+    options::{Options, settings},
+    place::Place,
+    token::{self, Outcome},
+    transaction::Slot,
+};
+
+/// No wait between attempts is longer.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// A kind of transaction: a name, and settings of its own where they differ from the database's. Cheap to make and clone.
+///
+/// ```no_run
+/// # rowlock::lock_order! { order Shop { Order => "orders" (id: i64) } }
+/// # async fn example(db: rowlock::Db<sqlx::Postgres>) -> rowlock::Result<()> {
+/// use std::time::Duration;
+///
+/// db.kind("place order")
+///     .wait(Duration::from_millis(200))
+///     .transaction(async |tx| {
+///         tx.lock::<Order>([10]).await?;
+///         rowlock::Result::Ok(())
+///     })
+///     .await
+/// # }
+/// ```
+pub struct Kind<E: Engine> {
+    pub(crate) shared: Arc<Shared<E>>,
+    pub(crate) name: KindName,
+    options: Arc<Options>,
+}
+
+impl<E: Engine> Clone for Kind<E> {
+    fn clone(&self) -> Self {
+        Kind { shared: self.shared.clone(), name: self.name.clone(), options: self.options.clone() }
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Kind<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).field("options", &self.options).finish()
+    }
+}
+
+/// What the next attempt needs to know of the ones before.
+#[derive(Default)]
+struct Progress {
+    attempts: Vec<Attempt>,
+    restarts: u32,
+    union: BTreeMap<Place, Strength>,
+}
+
+/// How one attempt ended.
+enum Ended<T, X> {
+    Done(Result<T, X>),
+    Again,
+}
+
+impl<E: Engine> Kind<E> {
+    pub(crate) fn new(shared: Arc<Shared<E>>, name: KindName) -> Self {
+        let options = shared.options.clone();
+        Kind { shared, name, options }
+    }
+
+    settings!(self => Arc::make_mut(&mut self.options));
+
+    /// The transaction only reads. On SQLite it then does not take the write lock.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        Arc::make_mut(&mut self.options).read_only = true;
+        self
+    }
+
+    /// PostgreSQL: with SERIALIZABLE and read-only, the transaction may wait for a snapshot on which it cannot fail.
+    /// Elsewhere without effect.
+    #[must_use]
+    pub fn deferrable(mut self) -> Self {
+        Arc::make_mut(&mut self.options).deferrable = true;
+        self
+    }
+
+    /// The kind's name.
+    pub fn name(&self) -> &KindName {
+        &self.name
+    }
+
+    /// Runs `f` in a transaction: begins, hands it a [`Tx`] that has locked nothing, and commits when it returns `Ok`.
+    ///
+    /// `f` may run several times, from its start each time: after a deadlock, a serialization failure, a lost connection,
+    /// or with more rows locked up front when a late place was busy. What it does outside the database happens as often.
+    /// Write it as `async |tx| ..`; to move captures in, put `async move` outside and `async |tx|` inside.
+    ///
+    /// # Errors
+    /// The closure's own error, after ROLLBACK; it never retries. Else one of [`Error`], by `X: From<Error>`.
+    ///
+    /// # Cancellation
+    /// Dropping the future at any await rolls back; a statement that waits at the server is ended there, so that no lock
+    /// stays behind. Dropped while COMMIT is under way, the transaction is committed wholly or not at all.
+    pub async fn transaction<T, X, F, Fut>(&self, f: F) -> Result<T, X>
+    where
+        F: Fn(Tx<E, Start>) -> Fut,
+        Fut: Future<Output = Result<T, X>> + Send,
+        X: From<Error>,
+    {
+        let span = tracing::info_span!("transaction", kind = %self.name, attempts = tracing::field::Empty);
+        async {
+            let began = Instant::now();
+            let mut progress = Progress::default();
+            loop {
+                let inner = match self.begin(&mut progress, began).await {
+                    Ok(Some(inner)) => inner,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        self.shared.counters.count(Event::RolledBack, &self.name);
+                        return Err(error.into());
+                    }
+                };
+                let hold = inner.hold.clone();
+                let limit = self.options.hold_limit;
+                let slot = Slot::default();
+                let work = f(Tx::new(inner, slot.clone()));
+                let result = tokio::select! {
+                    biased;
+                    result = work => Some(result),
+                    () = hold.exceeds(limit) => None,
+                };
+                let inner = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match self.end(result, inner, &mut progress, began).await {
+                    Ended::Again => {}
+                    Ended::Done(result) => {
+                        tracing::Span::current().record("attempts", progress.attempts.len() + 1);
+                        return result;
+                    }
+                }
+            }
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Begins an attempt, with what the last one needed locked up front. `None`: that failed transiently; once more.
+    fn begin<'a>(
+        &'a self,
+        progress: &'a mut Progress,
+        began: Instant,
+    ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
+        // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
+        Box::pin(async move {
+            let begin = E::begin(self.shared.dialect, &self.options, self.options.isolation);
+            let connection = match Connection::begin(&self.shared, begin).await {
+                Ok(connection) => connection,
+                Err(error) => {
+                    let failure = Failure::of::<E>(self.shared.dialect, &error);
+                    if !failure.is_transient() {
+                        return Err(error.into());
+                    }
+                    self.failed(progress, began, failure, error.to_string()).await?;
+                    return Ok(None);
+                }
+            };
+            let mut inner = Box::new(Inner {
+                connection,
+                shared: self.shared.clone(),
+                model: self.shared.model(),
+                options: self.options.clone(),
+                kind: self.name.clone(),
+                held: Held::default(),
+                wanted: BTreeMap::new(),
+                seen: Seen::Fine,
+                hold: Arc::new(Hold::default()),
+                idle: Idle::default(),
+                fallback: progress.restarts >= self.options.restarts,
+                savepoints: 0,
+            });
+            inner.count(Event::Statement);
+            if progress.union.is_empty() {
+                return Ok(Some(inner));
+            }
+            let plan = Plan::new(progress.union.iter().map(|(p, s)| (p.clone(), *s)));
+            match inner.acquire_plan(&plan, None).await {
+                Ok(()) => Ok(Some(inner)),
+                Err(error) => match std::mem::take(&mut inner.seen) {
+                    Seen::Transient(failure, message) => {
+                        inner.connection.rollback().await;
+                        self.failed(progress, began, failure, message).await?;
+                        Ok(None)
+                    }
+                    // A row that was made meanwhile and is busy: it is in the union from now on.
+                    Seen::Late => {
+                        self.restart(progress, &mut inner);
+                        inner.connection.rollback().await;
+                        Ok(None)
+                    }
+                    Seen::Fine | Seen::Aborted(_) => {
+                        inner.connection.rollback().await;
+                        Err(error)
+                    }
+                },
+            }
+        })
+    }
+
+    fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>) {
+        progress.restarts += 1;
+        self.shared.counters.count(Event::Restart, &self.name);
+        for (place, strength) in inner.held.places() {
+            let s = progress.union.entry(place.clone()).or_insert(strength);
+            *s = (*s).max(strength);
+        }
+        for (place, strength) in std::mem::take(&mut inner.wanted) {
+            let s = progress.union.entry(place).or_insert(strength);
+            *s = (*s).max(strength);
+        }
+    }
+
+    /// Ends an attempt by what the connection saw.
+    async fn end<T, X: From<Error>>(
+        &self,
+        result: Option<Result<T, X>>,
+        inner: Option<Box<Inner<E>>>,
+        progress: &mut Progress,
+        began: Instant,
+    ) -> Ended<T, X> {
+        let done = |error: Error| {
+            self.shared.counters.count(Event::RolledBack, &self.name);
+            Ended::Done(Err(error.into()))
+        };
+        let Some(result) = result else {
+            // The hold limit. The connection is dropped open, which ends the session at the server.
+            drop(inner);
+            let limit = self.options.hold_limit.unwrap_or_default();
+            tracing::error!(kind = %self.name, ?limit, "rowlock: ended a transaction that held locks for too long");
+            return done(Error::HoldLimit { kind: self.name.clone(), limit });
+        };
+        let Some(mut inner) = inner else {
+            return done(Error::Escaped { kind: self.name.clone() });
+        };
+        self.watch_hold(&inner);
+        match (std::mem::take(&mut inner.seen), result) {
+            (Seen::Late, _) => {
+                self.restart(progress, &mut inner);
+                inner.connection.rollback().await;
+                Ended::Again
+            }
+            (Seen::Transient(failure, message), _) => {
+                inner.connection.rollback().await;
+                match self.failed(progress, began, failure, message).await {
+                    Ok(()) => Ended::Again,
+                    Err(error) => done(error),
+                }
+            }
+            (Seen::Fine, Ok(value)) => match self.commit(inner, progress, began).await {
+                Ok(true) => {
+                    self.shared.counters.count(Event::Committed, &self.name);
+                    Ended::Done(Ok(value))
+                }
+                Ok(false) => Ended::Again,
+                Err(error) => done(error),
+            },
+            (Seen::Aborted(cause), Ok(_)) => {
+                inner.connection.rollback().await;
+                done(Error::RolledBack { kind: self.name.clone(), cause })
+            }
+            (Seen::Fine | Seen::Aborted(_), Err(error)) => {
+                inner.connection.rollback().await;
+                self.shared.counters.count(Event::RolledBack, &self.name);
+                Ended::Done(Err(error))
+            }
+        }
+    }
+
+    /// COMMIT. `false`: it failed transiently, and nothing was committed; once more.
+    async fn commit(&self, inner: Box<Inner<E>>, progress: &mut Progress, began: Instant) -> Result<bool, Error> {
+        let dialect = self.shared.dialect;
+        let token = self.options.commit_token.then(Uuid::new_v4);
+        inner.count(Event::Statement);
+        let Err(error) = inner.connection.commit(token::commit_text(dialect, token)).await else { return Ok(true) };
+        let failure = Failure::of::<E>(dialect, &error);
+        if failure == Failure::ConnectionLost {
+            let Some(token) = token else {
+                return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
+            };
+            tracing::warn!(kind = %self.name, %error, "rowlock: the answer to COMMIT was lost; asking by its token");
+            return match token::resolve(&self.shared, token).await {
+                Outcome::Committed => Ok(true),
+                Outcome::Never => self.failed(progress, began, failure, error.to_string()).await.map(|()| false),
+                Outcome::Unknown => Err(Error::CommitUnknown { kind: self.name.clone(), source: error }),
+            };
+        }
+        if failure.is_transient() {
+            return self.failed(progress, began, failure, error.to_string()).await.map(|()| false);
+        }
+        if failure == Failure::SchemaChanged && token.is_some() && error.to_string().contains("rowlock_token") {
+            return Err(Error::NotInstalled { feature: "commit_token" });
+        }
+        Err(error.into())
+    }
+
+    /// Notes a transient failure, and waits before the next attempt; or gives up.
+    async fn failed(
+        &self,
+        progress: &mut Progress,
+        began: Instant,
+        failure: Failure,
+        message: String,
+    ) -> Result<(), Error> {
+        let after = began.elapsed();
+        self.shared.counters.count(Event::Retry(failure), &self.name);
+        tracing::debug!(kind = %self.name, %failure, message, "rowlock: attempt failed");
+        progress.attempts.push(Attempt { failure, message, after });
+        let attempts = progress.attempts.len();
+        // "Full jitter": a random time up to an exponentially growing bound (M. Brooker, "Exponential Backoff and Jitter",
+        // AWS Architecture Blog, 2015).
+        let bound = self.options.backoff.saturating_mul(1 << attempts.min(16)).min(LONGEST_BACKOFF);
+        let wait = bound.mul_f64(rand::rng().random::<f64>());
+        if attempts >= self.options.attempts as usize || after + wait > self.options.deadline {
+            return Err(Error::Exhausted { kind: self.name.clone(), attempts: std::mem::take(&mut progress.attempts) });
+        }
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    fn watch_hold(&self, inner: &Inner<E>) {
+        let Some(held) = inner.hold.held() else { return };
+        metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.to_string()).record(held.as_secs_f64());
+        if held > self.options.hold_budget {
+            let idle = inner.idle.total();
+            tracing::warn!(
+                kind = %self.name, ?held, ?idle, places = inner.held.len(), budget = ?self.options.hold_budget,
+                "rowlock: locks were held longer than the budget; idle time is time between statements"
+            );
+        }
+    }
+}
+

@@ -1,0 +1,50 @@
+//! A statement on its way to the server: read out of whatever sqlx was given, so that the guard can look at it first.
+
+use sqlx::{Database, Execute, SqlStr};
+
+use crate::KeyValue;
+
+/// Text, arguments, whether to keep it prepared, and the prepared statement if there is one. (A tuple of text and
+/// arguments, which sqlx would take too, loses the last two.)
+pub struct Statement<E: Database> {
+    pub(crate) sql: SqlStr,
+    arguments: Option<E::Arguments>,
+    persistent: bool,
+    prepared: Option<E::Statement>,
+    /// The bound values as far as they can be keys: known only where rowlock bound them itself, since sqlx lets nobody
+    /// read them.
+    pub(crate) bound: Option<Vec<Option<KeyValue>>>,
+}
+
+impl<E: Database> Statement<E> {
+    pub(crate) fn read<'q>(mut query: impl Execute<'q, E>) -> Result<Self, sqlx::Error> {
+        let prepared = query.statement().cloned();
+        let arguments = query.take_arguments().map_err(sqlx::Error::Encode)?;
+        let persistent = query.persistent();
+        Ok(Statement { arguments, persistent, prepared, sql: query.sql(), bound: None })
+    }
+
+    pub(crate) fn new(sql: SqlStr, arguments: E::Arguments) -> Self {
+        Statement { sql, arguments: Some(arguments), persistent: true, prepared: None, bound: None }
+    }
+
+    pub(crate) fn with_bound(mut self, bound: Vec<Option<KeyValue>>) -> Self {
+        self.bound = Some(bound);
+        self
+    }
+}
+
+impl<E: Database> Execute<'_, E> for Statement<E> {
+    fn sql(self) -> SqlStr {
+        self.sql
+    }
+    fn statement(&self) -> Option<&E::Statement> {
+        self.prepared.as_ref()
+    }
+    fn take_arguments(&mut self) -> Result<Option<E::Arguments>, sqlx::error::BoxDynError> {
+        Ok(self.arguments.take())
+    }
+    fn persistent(&self) -> bool {
+        self.persistent
+    }
+}

@@ -1,0 +1,95 @@
+//! The commit token: a row that a transaction writes with its COMMIT, by which a lost answer is resolved.
+//!
+//! ```text
+//! INSERT token; COMMIT  -- connection lost --> on a new connection: INSERT the same token
+//!                                                duplicate key: it was committed
+//!                                                success:       it was not, and never will be: the token is taken
+//!                                                waits:         the server has not decided yet
+//! ```
+//!
+//! A transaction id asked of the server (`pg_xact_status`) is not enough: one that was never flushed is given out again
+//! after a crash. After a failover to a replica that lags, a token can be lost with its transaction; then both are gone.
+
+use std::{sync::Arc, time::Duration};
+
+use rowlock_footprint::Dialect;
+use sqlx::{AssertSqlSafe, SqlSafeStr};
+use uuid::Uuid;
+
+use crate::{connection::Connection, db::Shared, engine::Engine, failure::Failure, options::Options};
+
+/// How often, and how far apart, a lost answer is asked after. A server that restarts needs some seconds.
+const TRIES: u32 = 20;
+const APART: Duration = Duration::from_millis(250);
+
+/// What became of a transaction whose answer was lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Committed,
+    Never,
+    Unknown,
+}
+
+/// The statements that end a transaction with `token` in it: one round trip.
+pub(crate) fn commit_text(dialect: Dialect, token: Option<Uuid>) -> String {
+    match token {
+        Some(token) => format!("{}; COMMIT", insert_text(dialect, token)),
+        None => "COMMIT".into(),
+    }
+}
+
+fn insert_text(dialect: Dialect, token: Uuid) -> String {
+    match dialect {
+        Dialect::Postgres => format!("INSERT INTO rowlock_token (token) VALUES ('{token}')"),
+        _ => format!("INSERT INTO rowlock_token (token) VALUES (x'{}')", token.simple()),
+    }
+}
+
+/// Finds out.
+pub(crate) async fn resolve<E: Engine>(shared: &Arc<Shared<E>>, token: Uuid) -> Outcome {
+    let plain = Options::default();
+    for round in 0..TRIES {
+        if round > 0 {
+            tokio::time::sleep(APART).await;
+        }
+        let asked = async {
+            let mut connection = Connection::begin(shared, E::begin(shared.dialect, &plain, None)).await?;
+            let insert = insert_text(shared.dialect, token);
+            match E::batch(connection.get(), AssertSqlSafe(insert).into_sql_str()).await {
+                Ok(_) => {
+                    // Only once this is committed can the lost transaction never be.
+                    connection.commit("COMMIT".into()).await?;
+                    Ok(Outcome::Never)
+                }
+                Err(error) if Failure::of::<E>(shared.dialect, &error) == Failure::Duplicate => {
+                    connection.rollback().await;
+                    Ok(Outcome::Committed)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        match asked.await {
+            Ok(outcome) => return outcome,
+            Err::<_, sqlx::Error>(error) => {
+                tracing::debug!(%error, round, "rowlock: could not ask after a commit yet");
+            }
+        }
+    }
+    Outcome::Unknown
+}
+
+/// The statement that drops tokens older than `age`: nobody asks after them any more.
+pub(crate) fn prune_text(dialect: Dialect, age: Duration) -> String {
+    let seconds = age.as_secs();
+    match dialect {
+        Dialect::Postgres => {
+            format!("DELETE FROM rowlock_token WHERE made_at < now() - interval '{seconds} seconds'")
+        }
+        Dialect::MySql | Dialect::MariaDb => {
+            format!("DELETE FROM rowlock_token WHERE made_at < CURRENT_TIMESTAMP - INTERVAL {seconds} SECOND")
+        }
+        Dialect::Sqlite => {
+            format!("DELETE FROM rowlock_token WHERE made_at < datetime('now', '-{seconds} seconds')")
+        }
+    }
+}
