@@ -7,13 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, Wait};
 
 use crate::{
     KeyValue, Plan, ResourceInfo,
     count::Event,
     creation,
-    engine::{Engine, Shape, Wait},
+    engine::{Engine, Shape},
     error::{Error, Violation},
     failure::Failure,
     held::Standing,
@@ -175,7 +175,8 @@ impl<E: Engine> Inner<E> {
             if rows.is_empty() { rows = chunk } else { rows.extend(chunk) }
         }
         if rows.len() > 1 && !E::in_key_order(target) {
-            let mut keyed = rows.into_iter().map(|row| Ok((E::key(&row, target)?, row))).collect::<Result<Vec<_>, Error>>()?;
+            let mut keyed =
+                rows.into_iter().map(|row| Ok((E::key(&row, target)?, row))).collect::<Result<Vec<_>, Error>>()?;
             keyed.sort_by(|a, b| a.0.cmp(&b.0));
             rows = keyed.into_iter().map(|(_, row)| row).collect();
         }
@@ -270,8 +271,11 @@ impl<E: Engine> Inner<E> {
         }
         let model = self.model.clone();
         let target = &model.targets[usize::from(step.rank)];
-        let mut keyed =
-            rows.into_iter().chain(found).map(|row| Ok((E::key(&row, target)?, row))).collect::<Result<Vec<_>, Error>>()?;
+        let mut keyed = rows
+            .into_iter()
+            .chain(found)
+            .map(|row| Ok((E::key(&row, target)?, row)))
+            .collect::<Result<Vec<_>, Error>>()?;
         keyed.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(keyed.into_iter().map(|(_, row)| row).collect())
     }
@@ -327,10 +331,9 @@ impl<E: Engine> Inner<E> {
     async fn explain(&mut self, step: &Step, shape: Shape, keys: &[KeyValue]) -> Result<(), Error> {
         let model = self.model.clone();
         let target = &model.targets[usize::from(step.rank)];
-        let text = format!("EXPLAIN {}", E::lock_text(model.dialect, target, shape));
+        let text = E::lock_text(model.dialect, target, shape);
         let arguments = E::lock_arguments(model.dialect, target, keys, shape.room)?;
-        let statement = Statement::new(sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(text)), arguments);
-        match E::explain(self.connection.get(), model.dialect, target, statement).await {
+        match E::explain(self.connection.get(), model.dialect, target, text, arguments).await {
             Ok(None) => {}
             Ok(Some(fault)) => {
                 tracing::warn!(kind = %self.kind, resource = self.resource(step.rank).name, "rowlock: the plan does not lock in key order: {fault}");

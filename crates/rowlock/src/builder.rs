@@ -1,12 +1,16 @@
 //! Opening a database: settings, the check at start, and the watch over the schema.
 
-use std::{any::TypeId, marker::PhantomData, sync::{Arc, Weak}, time::Duration};
+use std::{
+    any::TypeId,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use sqlx::Pool;
 
 use crate::{
-    Db, LockOrder, ResourceInfo,
-    check,
+    Db, LockOrder, ResourceInfo, check,
     db::Shared,
     engine::Engine,
     error::Error,
@@ -81,7 +85,8 @@ impl<E: Engine> Builder<E> {
     /// [`Error::Check`] names every resource that does not fit, with the way out.
     pub async fn open(self, pool: Pool<E>) -> Result<Db<E>, Error> {
         let catalog = E::catalog(&mut *pool.acquire().await?, self.order.2).await?;
-        let checked = check::check(self.order.2, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
+        let checked =
+            check::check(self.order.2, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
         for finding in &checked.report.findings {
             tracing::warn!("rowlock: {finding}");
         }
@@ -129,4 +134,3 @@ async fn prune<E: Engine>(shared: Weak<Shared<E>>) {
         }
     }
 }
-

@@ -28,11 +28,11 @@ impl<E: Engine> Control<E> {
         let work = async {
             let mut slot = self.connection.lock().await;
             // A kept connection may have died since; a new one gets one try.
-            if let Some(mut connection) = slot.take() {
-                if E::end_session(&mut connection, session, hard).await.is_ok() {
-                    *slot = Some(connection);
-                    return Ok(());
-                }
+            if let Some(mut connection) = slot.take()
+                && E::end_session(&mut connection, session, hard).await.is_ok()
+            {
+                *slot = Some(connection);
+                return Ok(());
             }
             let mut connection = E::Connection::connect_with(&self.options).await?;
             E::end_session(&mut connection, session, hard).await?;

@@ -10,13 +10,13 @@
 
 use std::time::Duration;
 
-use rowlock_footprint::Dialect;
+use rowlock_footprint::{Dialect, Wait};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
     KeyValue,
     acquire::Ask,
-    engine::{Engine, Wait},
+    engine::Engine,
     error::Error,
     failure::Failure,
     inner::{Inner, Seen},
@@ -132,7 +132,10 @@ mod tests {
         // Pinned: two processes of different versions must agree, or they guard nothing.
         assert_eq!(fnv1a("".bytes()), 0x811c_9dc5);
         assert_eq!(fnv1a("foobar".bytes()), 0xbf9c_f968);
-        assert_eq!(slot(Dialect::MySql, &KeyValue::Text("a@b.c".into())), slot(Dialect::MariaDb, &KeyValue::Text("a@b.c".into())));
+        assert_eq!(
+            slot(Dialect::MySql, &KeyValue::Text("a@b.c".into())),
+            slot(Dialect::MariaDb, &KeyValue::Text("a@b.c".into()))
+        );
         assert!(slot(Dialect::MySql, &KeyValue::Integer(7)) < i64::from(SLOTS));
     }
 }

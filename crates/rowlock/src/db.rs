@@ -8,7 +8,10 @@ use std::{
 
 use rowlock_footprint::Dialect;
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr};
-use tokio::{runtime::Handle, sync::{Notify, OnceCell}};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, OnceCell},
+};
 
 use crate::{
     Counts, LockOrder, Resource, ResourceInfo,
@@ -38,7 +41,7 @@ use crate::{
 /// db.transaction(async |tx| {
 ///     let mut tx = tx.lock::<Order>([10]).await?;
 ///     sqlx::query("update orders set status = 'paid' where id = $1").bind(10i64).execute(&mut tx).await?;
-///     rowlock::Result::Ok(())
+///     Ok(())
 /// })
 /// .await
 /// # }
@@ -153,7 +156,7 @@ impl<E: Engine> Db<E> {
 }
 
 impl<E: Engine> Shared<E> {
-    pub(crate) fn new<'a>(
+    pub(crate) fn new(
         pool: Pool<E>,
         order: (&'static str, TypeId, &'static [ResourceInfo]),
         catalog: Catalog,
@@ -199,7 +202,8 @@ impl<E: Engine> Shared<E> {
 
     pub(crate) async fn refresh(&self) -> Result<(), Error> {
         let catalog = E::catalog(&mut *self.pool.acquire().await?, self.resources).await?;
-        let checked = check::check(self.resources, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
+        let checked =
+            check::check(self.resources, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
         let model = Arc::new(Model::new(catalog, checked.targets, self.resources));
         *self.model.write().unwrap_or_else(PoisonError::into_inner) = model;
         Ok(())

@@ -5,7 +5,7 @@ mod postgres;
 mod sqlite;
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr, Type, error::DatabaseError};
 
 use crate::{
@@ -70,17 +70,6 @@ impl<S: ?Sized, T: ?Sized> ImplyInner<T> for S {
 }
 impl<S: ?Sized, T: ?Sized> Imply<T> for S {}
 
-/// What happens when the row is another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wait {
-    /// The statement waits.
-    Wait,
-    /// It fails.
-    NoWait,
-    /// It leaves the row out.
-    SkipLocked,
-}
-
 /// One locking statement: its text depends on these and on the resource alone, so that it is made once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -93,6 +82,7 @@ pub struct Shape {
 }
 
 /// What rowlock asks of an engine. Not for users: reach the engine through [`Db`](crate::Db) and [`Tx`](crate::Tx).
+#[allow(clippy::type_complexity)] // The types are sqlx's own.
 pub trait Driver: Database {
     // --- what sqlx's Executor does on a connection, made nameable for generic code ---
 
@@ -123,8 +113,14 @@ pub trait Driver: Database {
 
     // --- the schema ---
 
-    fn catalog<'e>(connection: &'e mut Self::Connection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>>;
-    fn fingerprint<'e>(connection: &'e mut Self::Connection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>>;
+    fn catalog<'e>(
+        connection: &'e mut Self::Connection,
+        order: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<Catalog, sqlx::Error>>;
+    fn fingerprint<'e>(
+        connection: &'e mut Self::Connection,
+        order: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<u64, sqlx::Error>>;
 
     // --- transactions ---
 
@@ -170,7 +166,8 @@ pub trait Driver: Database {
         connection: &'e mut Self::Connection,
         dialect: Dialect,
         target: &'e Target,
-        statement: Statement<Self>,
+        text: String,
+        arguments: Self::Arguments,
     ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>>;
     /// How many rows a statement changed.
     fn rows_affected(result: &Self::QueryResult) -> u64;
@@ -225,6 +222,11 @@ macro_rules! forward {
     };
 }
 use forward;
+
+/// A text made here, with its arguments.
+fn made<E: Database>(text: String, arguments: E::Arguments) -> Statement<E> {
+    Statement::new(sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(text)), arguments)
+}
 
 /// Writes `count` placeholders with commas between.
 fn placeholders(out: &mut String, count: usize) {

@@ -26,7 +26,7 @@ pub enum Error {
 
     /// A row is another transaction's, and it was not to be waited for, or not for so long. For a caller who may try
     /// again: 409 or 429.
-    #[error("{kind}: `{resource}` {} is busy{}", list(keys), waited(*.waited))]
+    #[error("{kind}: `{resource}` {} is busy{}", list(keys), how_long(*waited))]
     Busy {
         /// The kind of transaction.
         kind: KindName,
@@ -67,7 +67,9 @@ pub enum Error {
     },
 
     /// Locks were held longer than the kind's hold limit; the transaction was ended and rolled back.
-    #[error("{kind}: held locks for more than its limit of {limit:?} and was rolled back; do outside calls before or after the transaction")]
+    #[error(
+        "{kind}: held locks for more than its limit of {limit:?} and was rolled back; do outside calls before or after the transaction"
+    )]
     HoldLimit {
         /// The kind of transaction.
         kind: KindName,
@@ -76,7 +78,9 @@ pub enum Error {
     },
 
     /// The closure returned `Ok` although a statement had failed and taken the transaction with it; nothing was committed.
-    #[error("{kind}: rolled back, since a statement had failed and its error was not returned: {cause}; run it in a savepoint if it may fail")]
+    #[error(
+        "{kind}: rolled back, since a statement had failed and its error was not returned: {cause}; run it in a savepoint if it may fail"
+    )]
     RolledBack {
         /// The kind of transaction.
         kind: KindName,
@@ -108,7 +112,9 @@ pub enum Error {
     },
 
     /// Something needs rowlock's own tables and they are not there.
-    #[error("{feature} needs rowlock's own tables: call `db.install().await` once, or run the SQL of `rowlock::install_sql` in your migrations")]
+    #[error(
+        "{feature} needs rowlock's own tables: call `db.install().await` once, or run the SQL of `rowlock::install_sql` in your migrations"
+    )]
     NotInstalled {
         /// What needs them.
         feature: &'static str,
@@ -287,6 +293,6 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
     text
 }
 
-fn waited(waited: Option<Duration>) -> String {
+fn how_long(waited: Option<Duration>) -> String {
     waited.map_or(String::new(), |d| format!(", waited for {d:?}"))
 }

@@ -141,8 +141,11 @@ impl<E: Engine> Inner<E> {
             ([row], [made]) => made.0 < row.0,
             _ => single,
         };
-        if !needs.rows.is_empty() && !(ahead && in_order) && self.options.guard > Guard::Observe {
-            return Ok(Admission::First(Plan::new(needs.rows.into_iter().map(|(place, strength, _)| (place, strength)))));
+        let first = !needs.rows.is_empty() && (!ahead || !in_order);
+        if first && self.options.guard > Guard::Observe {
+            return Ok(Admission::First(Plan::new(
+                needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),
+            )));
         }
         for (place, strength, standing) in needs.rows.into_iter().chain(needs.made) {
             if standing != Standing::Ahead {
@@ -218,4 +221,3 @@ impl<E: Engine> Inner<E> {
         Violation { kind: self.kind.clone(), asked, held, rise, statement: Some(sql.to_owned()) }
     }
 }
-

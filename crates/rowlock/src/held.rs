@@ -27,7 +27,7 @@ enum Change {
 }
 
 /// How a needed place stands to what is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Held already, strongly enough.
     Held,

@@ -58,7 +58,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 ///     .wait(Duration::from_millis(200))
 ///     .transaction(async |tx| {
 ///         tx.lock::<Order>([10]).await?;
-///         rowlock::Result::Ok(())
+///         Ok(())
 ///     })
 ///     .await
 /// # }
@@ -371,4 +371,3 @@ impl<E: Engine> Kind<E> {
         }
     }
 }
-

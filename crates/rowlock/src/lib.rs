@@ -3,8 +3,8 @@
 
 mod acquire;
 mod builder;
-pub mod catalog;
-pub mod check;
+mod catalog;
+mod check;
 mod connection;
 mod control;
 mod count;
@@ -37,7 +37,7 @@ mod transaction;
 
 pub use builder::Builder;
 pub use catalog::Catalog;
-pub use check::{Finding, Policy, Report, Severity};
+pub use check::{Checked, Finding, Policy, Report, Severity, Target, TargetColumn, check};
 pub use count::Counts;
 pub use db::Db;
 pub use engine::Engine;

@@ -3,16 +3,11 @@
 use std::{marker::PhantomData, pin::Pin, time::Duration};
 
 use futures_core::future::BoxFuture;
-use rowlock_footprint::Strength;
+use rowlock_footprint::{Strength, Wait};
 use sqlx::{Encode, FromRow, Type};
 
 use crate::{
-    Key, KeyValue, Plan, Resource, Tx,
-    acquire::Ask,
-    engine::{Engine, Wait},
-    error::Error,
-    place::Place,
-    plan::Step,
+    Key, KeyValue, Plan, Resource, Tx, acquire::Ask, engine::Engine, error::Error, place::Place, plan::Step,
     query::Query,
 };
 
@@ -30,34 +25,32 @@ impl Default for Terms {
     }
 }
 
+/// The transaction, at the level of `R`, with what was fetched.
+type Locked<E, R, T> = BoxFuture<'static, Result<(Tx<E, R>, T), Error>>;
+
 macro_rules! terms {
     () => {
         /// `FOR KEY SHARE`: the rows will be referred to. (InnoDB: shared.)
-        #[must_use]
         pub fn key_share(mut self) -> Self {
             self.terms.strength = Strength::KeyShare;
             self
         }
         /// `FOR SHARE`: the rows will only be read. To write them later in the same transaction, take what that needs now.
-        #[must_use]
         pub fn share(mut self) -> Self {
             self.terms.strength = Strength::Share;
             self
         }
         /// `FOR UPDATE`: the rows will be deleted, or changed in a unique column.
-        #[must_use]
         pub fn update(mut self) -> Self {
             self.terms.strength = Strength::Update;
             self
         }
         /// Fails with [`Error::Busy`] where it would wait.
-        #[must_use]
         pub fn nowait(mut self) -> Self {
             self.terms.wait = Wait::NoWait;
             self
         }
         /// Waits at most so long, then fails with [`Error::Busy`]; the statement is cancelled at the server.
-        #[must_use]
         pub fn wait(mut self, limit: Duration) -> Self {
             self.terms.limit = Some(limit);
             self
@@ -105,7 +98,7 @@ impl<E: Engine, R: Resource> Lock<E, R> {
     }
 
     /// Locks, and gives the rows in key order, each as a `T`.
-    pub fn fetch_all<T>(self) -> BoxFuture<'static, Result<(Tx<E, R>, Vec<T>), Error>>
+    pub fn fetch_all<T>(self) -> Locked<E, R, Vec<T>>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
@@ -117,7 +110,7 @@ impl<E: Engine, R: Resource> Lock<E, R> {
     }
 
     /// Locks one row and gives it. With several keys, the row of the smallest.
-    pub fn fetch_one<T>(self) -> BoxFuture<'static, Result<(Tx<E, R>, T), Error>>
+    pub fn fetch_one<T>(self) -> Locked<E, R, T>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
@@ -131,7 +124,7 @@ impl<E: Engine, R: Resource> Lock<E, R> {
 
     /// Locks one row and gives it, if it is there and free: for [`existing`](Lock::existing) and
     /// [`skip_locked`](Lock::skip_locked).
-    pub fn fetch_optional<T>(self) -> BoxFuture<'static, Result<(Tx<E, R>, Option<T>), Error>>
+    pub fn fetch_optional<T>(self) -> Locked<E, R, Option<T>>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
@@ -143,7 +136,7 @@ impl<E: Engine, R: Resource> Lock<E, R> {
     }
 
     /// Locks, and gives the keys of the rows that were had, in order.
-    pub fn keys(self) -> BoxFuture<'static, Result<(Tx<E, R>, Vec<R::Key>), Error>> {
+    pub fn keys(self) -> Locked<E, R, Vec<R::Key>> {
         Box::pin(async move {
             let (mut tx, rows) = self.run().await?;
             let keys = typed_keys::<E, R>(&mut tx, &rows)?;
@@ -233,7 +226,7 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
     }
 
     /// Locks, and gives the rows that meet the condition under the lock, in key order.
-    pub fn fetch_all<T>(self) -> BoxFuture<'static, Result<(Tx<E, R>, Vec<T>), Error>>
+    pub fn fetch_all<T>(self) -> Locked<E, R, Vec<T>>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
@@ -245,7 +238,7 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
     }
 
     /// Locks, and gives the keys of the rows that meet the condition under the lock, in order.
-    pub fn keys(self) -> BoxFuture<'static, Result<(Tx<E, R>, Vec<R::Key>), Error>> {
+    pub fn keys(self) -> Locked<E, R, Vec<R::Key>> {
         Box::pin(async move {
             let (mut tx, rows) = self.run().await?;
             let keys = typed_keys::<E, R>(&mut tx, &rows)?;
@@ -302,4 +295,3 @@ impl<E: Engine, R: Resource> IntoFuture for LockWhere<E, R> {
         Box::pin(async move { Ok(self.run().await?.0) })
     }
 }
-

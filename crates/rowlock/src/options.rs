@@ -60,7 +60,7 @@ impl Isolation {
 
 /// All of it. Set on the [`Builder`](crate::Builder) for a database, on a [`Kind`](crate::Kind) for one kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub struct Options {
     pub(crate) guard: Guard,
     pub(crate) late: Late,
     pub(crate) unknown_keys: UnknownKeys,

@@ -48,7 +48,7 @@ impl Place {
 }
 
 /// How high a transaction has climbed: the last place that it holds, or a whole resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Its last place.
     Place(Place),

@@ -73,10 +73,7 @@ impl<E: Engine> Query<E> {
     ///
     /// # Errors
     /// As [`Query::execute`], and those of `T`.
-    pub async fn fetch_all<T: for<'r> FromRow<'r, E::Row>>(
-        self,
-        tx: &mut Tx<E, impl Sized>,
-    ) -> Result<Vec<T>, Error> {
+    pub async fn fetch_all<T: for<'r> FromRow<'r, E::Row>>(self, tx: &mut Tx<E, impl Sized>) -> Result<Vec<T>, Error> {
         let rows = self.into_rows(tx.inner()).await?;
         Ok(rows.iter().map(T::from_row).collect::<Result<_, _>>()?)
     }
@@ -107,7 +104,8 @@ impl<E: Engine> Query<E> {
         if let Some(fault) = &self.fault {
             return Err(Error::Database(sqlx::Error::Encode(fault.to_string().into())));
         }
-        let again = Query { sql: self.sql.clone(), arguments: self.arguments.clone(), bound: self.bound.clone(), fault: None };
+        let again =
+            Query { sql: self.sql.clone(), arguments: self.arguments.clone(), bound: self.bound.clone(), fault: None };
         again.into_rows(inner).await
     }
 

@@ -8,11 +8,12 @@ use std::{
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use rowlock_footprint::Wait;
 use sqlx::{Either, Execute, Executor, SqlStr};
 
 use crate::{
     AsKey, Before, KeyValue, Lock, Resource, creation,
-    engine::{Engine, Wait},
+    engine::Engine,
     error::Error,
     guard::Admission,
     inner::Inner,
@@ -172,10 +173,7 @@ impl<E: Engine, L> Tx<E, L> {
 impl<'c, E: Engine, L> Executor<'c> for &'c mut Tx<E, L> {
     type Database = E;
 
-    fn fetch_many<'e, 'q: 'e, Q>(
-        self,
-        query: Q,
-    ) -> BoxStream<'e, Result<Either<E::QueryResult, E::Row>, sqlx::Error>>
+    fn fetch_many<'e, 'q: 'e, Q>(self, query: Q) -> BoxStream<'e, Result<Either<E::QueryResult, E::Row>, sqlx::Error>>
     where
         'c: 'e,
         Q: 'q + Execute<'q, E>,
@@ -235,10 +233,7 @@ impl<E: Engine> Inner<E> {
         }
     }
 
-    fn send(
-        &mut self,
-        statement: Statement<E>,
-    ) -> BoxStream<'_, Result<Either<E::QueryResult, E::Row>, sqlx::Error>> {
+    fn send(&mut self, statement: Statement<E>) -> BoxStream<'_, Result<Either<E::QueryResult, E::Row>, sqlx::Error>> {
         self.sending();
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
@@ -251,10 +246,7 @@ impl<E: Engine> Inner<E> {
             .boxed()
     }
 
-    pub(crate) fn optional(
-        &mut self,
-        statement: Statement<E>,
-    ) -> BoxFuture<'_, Result<Option<E::Row>, sqlx::Error>> {
+    pub(crate) fn optional(&mut self, statement: Statement<E>) -> BoxFuture<'_, Result<Option<E::Row>, sqlx::Error>> {
         let admission = self.admit(&statement);
         async move {
             if let Admission::First(plan) = admission? {

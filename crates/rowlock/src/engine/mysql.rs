@@ -7,21 +7,20 @@
 use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{
     Arguments, Column, MySql, MySqlConnection, Row, TypeInfo,
     error::DatabaseError,
     mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow, MySqlTypeInfo},
 };
 
-use super::{Driver, Engine, Shape, Wait, forward, placeholders};
+use super::{Driver, Engine, Shape, forward, made, placeholders};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::Target,
     failure::Failure,
     options::{Isolation, Options},
-    statement::Statement,
 };
 
 impl Engine for MySql {}
@@ -32,10 +31,16 @@ const JOIN_CHUNK: usize = 200;
 impl Driver for MySql {
     forward!();
 
-    fn catalog<'e>(connection: &'e mut MySqlConnection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+    fn catalog<'e>(
+        connection: &'e mut MySqlConnection,
+        order: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
         Box::pin(catalog::mysql::read(connection, order))
     }
-    fn fingerprint<'e>(connection: &'e mut MySqlConnection, order: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+    fn fingerprint<'e>(
+        connection: &'e mut MySqlConnection,
+        order: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::mysql::fingerprint(connection, order))
     }
 
@@ -104,7 +109,12 @@ impl Driver for MySql {
         } else {
             sql.push('(');
             for row in 0..shape.room {
-                let _ = write!(sql, "{}{row}{}", if row == 0 { "SELECT " } else { " UNION ALL SELECT " }, if row == 0 { " ord" } else { "" });
+                let _ = write!(
+                    sql,
+                    "{}{row}{}",
+                    if row == 0 { "SELECT " } else { " UNION ALL SELECT " },
+                    if row == 0 { " ord" } else { "" }
+                );
                 for (n, column) in target.columns.iter().enumerate() {
                     sql.push_str(", ");
                     value(&mut sql, column);
@@ -146,10 +156,7 @@ impl Driver for MySql {
         for _ in keys.len()..room {
             match keys.last() {
                 Some(last) if by_list(target) => bind(&mut arguments, last.columns())?,
-                _ => target
-                    .columns
-                    .iter()
-                    .try_for_each(|_| arguments.add(None::<i64>).map_err(sqlx::Error::Encode))?,
+                _ => target.columns.iter().try_for_each(|_| arguments.add(None::<i64>).map_err(sqlx::Error::Encode))?,
             }
         }
         Ok(arguments)
@@ -173,7 +180,8 @@ impl Driver for MySql {
     /// Guard rows in rowlock's own table, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
     /// seen by the server.
     fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
-        let mut sql = format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
+        let mut sql =
+            format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
         for (n, slot) in slots.iter().enumerate() {
             let _ = write!(sql, "{}{slot}", if n == 0 { "" } else { ", " });
         }
@@ -212,12 +220,16 @@ impl Driver for MySql {
 
     fn explain<'e>(
         connection: &'e mut MySqlConnection,
-        _: Dialect,
+        dialect: Dialect,
         target: &'e Target,
-        statement: Statement<Self>,
+        text: String,
+        arguments: Self::Arguments,
     ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
         Box::pin(async move {
-            let plan = Self::fetch_all(connection, statement).await?;
+            // Without a format MySQL 9 gives a tree; MariaDB knows the table alone.
+            let format = if dialect == Dialect::MySql { "FORMAT=TRADITIONAL " } else { "" };
+            let explain = format!("EXPLAIN {format}{text}");
+            let plan = Self::fetch_all(connection, made(explain, arguments)).await?;
             for row in &plan {
                 let table: Option<String> = row.try_get_unchecked("table")?;
                 if table.as_deref() != Some("t") {
@@ -312,4 +324,3 @@ fn without_length(bytes: &[u8]) -> Option<&[u8]> {
 fn integer(row: &MySqlRow, index: usize) -> Option<i64> {
     row.try_get::<i64, _>(index).ok()
 }
-

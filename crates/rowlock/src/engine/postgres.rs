@@ -6,18 +6,17 @@
 use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{Arguments, Column, PgConnection, Postgres, Row, TypeInfo, error::DatabaseError, postgres::PgRow};
 use uuid::Uuid;
 
-use super::{Driver, Engine, Shape, Wait, forward};
+use super::{Driver, Engine, Shape, forward, made};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::Target,
     failure::Failure,
     options::{Isolation, Options},
-    statement::Statement,
 };
 
 impl Engine for Postgres {}
@@ -28,10 +27,16 @@ const CHUNK: usize = 10_000;
 impl Driver for Postgres {
     forward!();
 
-    fn catalog<'e>(connection: &'e mut PgConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+    fn catalog<'e>(
+        connection: &'e mut PgConnection,
+        _: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
         Box::pin(catalog::postgres::read(connection))
     }
-    fn fingerprint<'e>(connection: &'e mut PgConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+    fn fingerprint<'e>(
+        connection: &'e mut PgConnection,
+        _: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::postgres::fingerprint(connection))
     }
 
@@ -219,10 +224,12 @@ impl Driver for Postgres {
         connection: &'e mut PgConnection,
         _: Dialect,
         _: &'e Target,
-        statement: Statement<Self>,
+        text: String,
+        arguments: Self::Arguments,
     ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
         Box::pin(async move {
-            let plan = Self::fetch_all(connection, statement).await?;
+            let explain = format!("EXPLAIN {text}");
+            let plan = Self::fetch_all(connection, made(explain, arguments)).await?;
             let top: String = match plan.first() {
                 Some(row) => row.try_get(0)?,
                 None => String::new(),

@@ -4,21 +4,20 @@
 use std::fmt::Write;
 
 use futures_core::future::BoxFuture;
-use rowlock_footprint::Dialect;
+use rowlock_footprint::{Dialect, Wait};
 use sqlx::{
-    Arguments, Row, Sqlite, SqliteConnection, TypeInfo,
+    Arguments, Row, Sqlite, SqliteConnection,
     error::DatabaseError,
     sqlite::{SqliteArguments, SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo},
 };
 
-use super::{Driver, Engine, Shape, Wait, forward, placeholders};
+use super::{Driver, Engine, Shape, forward, placeholders};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::Target,
     failure::Failure,
     options::{Isolation, Options},
-    statement::Statement,
 };
 
 impl Engine for Sqlite {}
@@ -28,10 +27,16 @@ const CHUNK: usize = 500;
 impl Driver for Sqlite {
     forward!();
 
-    fn catalog<'e>(connection: &'e mut SqliteConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
+    fn catalog<'e>(
+        connection: &'e mut SqliteConnection,
+        _: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<Catalog, sqlx::Error>> {
         Box::pin(catalog::sqlite::read(connection))
     }
-    fn fingerprint<'e>(connection: &'e mut SqliteConnection, _: &'static [ResourceInfo]) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
+    fn fingerprint<'e>(
+        connection: &'e mut SqliteConnection,
+        _: &'static [ResourceInfo],
+    ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::sqlite::fingerprint(connection))
     }
 
@@ -96,12 +101,7 @@ impl Driver for Sqlite {
         sql
     }
 
-    fn lock_arguments(
-        _: Dialect,
-        _: &Target,
-        keys: &[KeyValue],
-        room: usize,
-    ) -> Result<Self::Arguments, sqlx::Error> {
+    fn lock_arguments(_: Dialect, _: &Target, keys: &[KeyValue], room: usize) -> Result<Self::Arguments, sqlx::Error> {
         let mut arguments = SqliteArguments::default();
         let filler = keys.last().into_iter().cycle().take(room.saturating_sub(keys.len()));
         for value in keys.iter().chain(filler).flat_map(KeyValue::columns) {
@@ -163,7 +163,8 @@ impl Driver for Sqlite {
         _: &'e mut SqliteConnection,
         _: Dialect,
         _: &'e Target,
-        _: Statement<Self>,
+        _: String,
+        _: SqliteArguments,
     ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
