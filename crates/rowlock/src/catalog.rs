@@ -31,6 +31,8 @@ pub struct Catalog {
     /// ones may be too (a table that was rewritten).
     pub fingerprint: u64,
     pub(crate) details: HashMap<TableName, Details>,
+    /// The user may not see triggers, so that it is not known which there are.
+    pub(crate) triggers_hidden: bool,
     /// Table names are equal when they differ only in ASCII case.
     pub(crate) folded: bool,
 }
@@ -70,7 +72,7 @@ impl Catalog {
     }
 
     /// Reads the database that `connection` is in and those that `order` names (`"stock.items"`). A foreign key that
-    /// another database has on these tables is not seen, and neither are triggers where the user may not see them.
+    /// another database has on these tables is not seen. Where the user may not see triggers, the check says so.
     ///
     /// # Errors
     /// What sqlx reports.
@@ -146,4 +148,45 @@ fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(folded: bool) -> Catalog {
+        let mut schema = Schema::default();
+        schema.search_path = vec!["shop".into(), "stock".into()];
+        for name in ["shop.Orders", "stock.items", "Other.things"] {
+            schema.insert(Table::new(TableName::parse(name)));
+        }
+        let parents = |names: &[&str]| Details {
+            parents: names.iter().map(|name| TableName::parse(name)).collect(),
+            ..Details::default()
+        };
+        // A cycle cannot be made in a server; it must not hang what reads one all the same.
+        let details = [("a", &["b"][..]), ("b", &["c"]), ("c", &["a"])];
+        let details = details.into_iter().map(|(name, p)| (TableName::parse(name), parents(p))).collect();
+        let version = String::new();
+        Catalog { dialect: Dialect::MySql, version, schema, fingerprint: 0, details, triggers_hidden: false, folded }
+    }
+
+    #[test]
+    fn names_are_folded_where_the_server_folds_them() {
+        let find =
+            |folded, name: &str| catalog(folded).table(&TableName::parse(name)).map(|table| table.name.to_string());
+        assert_eq!(find(false, "Orders").as_deref(), Some("shop.Orders"));
+        assert_eq!(find(false, "orders"), None);
+        assert_eq!(find(true, "orders").as_deref(), Some("shop.Orders"));
+        assert_eq!(find(true, "ITEMS").as_deref(), Some("stock.items"));
+        assert_eq!(find(true, "other.THINGS").as_deref(), Some("Other.things"));
+        assert_eq!(find(true, "things"), None);
+    }
+
+    #[test]
+    fn ancestors_go_all_the_way_up_once() {
+        let catalog = catalog(false);
+        let names: Vec<String> = catalog.ancestors(&TableName::parse("a")).iter().map(|n| n.to_string()).collect();
+        assert_eq!(names, ["b", "c", "a"]);
+    }
 }

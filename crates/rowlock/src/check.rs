@@ -41,6 +41,13 @@ pub fn check(order: &[ResourceInfo], catalog: &Catalog, opaque: Policy) -> Resul
         targets.extend(target(resource, table, catalog, &mut report));
         behind::look(&resources, n, catalog, opaque, &mut report);
     }
+    if catalog.triggers_hidden {
+        report.opaque_all(
+            opaque,
+            "this user may not see triggers, so whether the tables have some is not known",
+            "grant trigger on the database to the user that rowlock connects as, or allow it by policy",
+        );
+    }
     if report.errors() == 0 { Ok(Checked { targets, report }) } else { Err(report) }
 }
 

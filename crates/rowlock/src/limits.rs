@@ -14,7 +14,7 @@ pub(crate) struct Room {
 }
 
 /// The smallest of the limits that PostgreSQL holds this user to: the server's, the database's and the role's.
-pub(crate) async fn postgres(pool: &PgPool) -> Result<Room, sqlx::Error> {
+pub(crate) async fn of_postgres(pool: &PgPool) -> Result<Room, sqlx::Error> {
     const SQL: &str = "
         select least(
                    current_setting('max_connections')::int8 - current_setting('superuser_reserved_connections')::int8
@@ -28,7 +28,7 @@ pub(crate) async fn postgres(pool: &PgPool) -> Result<Room, sqlx::Error> {
 }
 
 /// MySQL and MariaDB keep one connection more than `max_connections` for an administrator.
-pub(crate) async fn mysql(pool: &MySqlPool) -> Result<Room, sqlx::Error> {
+pub(crate) async fn of_mysql(pool: &MySqlPool) -> Result<Room, sqlx::Error> {
     let mut connection = pool.acquire().await?;
     let most = sqlx::raw_sql(
         "select cast(if(@@max_user_connections > 0, least(@@max_user_connections, @@max_connections), @@max_connections)
@@ -95,5 +95,27 @@ mod tests {
         assert_eq!(room.finding(10, 1, 5), None);
         let finding = room.finding(20, 1, 1).unwrap();
         assert!(finding.what.contains("has room for 8"), "{finding}");
+    }
+
+    rowlock_testing::engines! { postgres:
+        async fn the_smallest_limit_counts(db: rowlock_testing::TestDb) -> Result<(), sqlx::Error> {
+            let pool = db.postgres().await;
+            let room = of_postgres(&pool).await?;
+            assert!(room.open >= 1 && room.limit > 3, "{room:?}");
+            let most: u64 = db.value("show max_connections").await.parse().unwrap();
+            assert!(room.limit < most, "some are reserved: {room:?} of {most}");
+            db.execute(&format!("alter database {} connection limit 7", db.name())).await;
+            assert_eq!(of_postgres(&pool).await?.limit, 7);
+            Ok(())
+        }
+    }
+
+    rowlock_testing::engines! { innodb:
+        async fn what_is_open_is_counted(db: rowlock_testing::TestDb) -> Result<(), sqlx::Error> {
+            let room = of_mysql(&db.mysql().await).await?;
+            let most: u64 = db.value("select @@max_connections").await.parse().unwrap();
+            assert!(room.open >= 1 && room.limit == most, "{room:?} of {most}");
+            Ok(())
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A pooler in transaction mode gives each transaction whichever server connection is free. Two clients that meet on one
 //! server connection prove it: `select pg_backend_pid()` of a first, finished, and of a second inside a transaction.
-//! (When others use the pooler at that moment, the first asks again while the second holds on: the answer changes.)
+//! When others use the pooler at that moment, the first asks again while the second holds on, and its answer changes.
 //!
 //! Behind it, a prepared statement made by one transaction is not there in the next, and its name is taken in another
 //! client's. A pooler that knows of them (PgBouncer from 1.21) gives them names of its own; so inside one transaction
@@ -12,12 +12,16 @@
 
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, PgPool, Row, error::DatabaseError};
+use sqlx::{Connection, PgConnection, PgPool, Row, error::DatabaseError, postgres::PgConnectOptions};
 
 use crate::check::{Finding, Severity};
 
-/// A pooler that is out of server connections lets a client wait for minutes; the probe does not need the answer so much.
+/// A pooler that is out of server connections lets a client wait for minutes; one answer is not worth that.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// While others use the pooler, chance may give both connections what they had before.
+const ROUNDS: usize = 8;
+/// The whole of it, connecting included.
+const ALL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of the way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,43 +34,53 @@ pub(crate) enum Way {
     PooledUnprepared,
     /// A pooler that has no transactions (statement mode).
     NoTransactions,
+    /// It gave no answer in time: a pooler that is out of server connections.
+    Unknown,
 }
 
 /// Finds out what stands between `pool` and the server, by two connections of its own.
 pub(crate) async fn find_way(pool: &PgPool) -> Result<Way, sqlx::Error> {
-    let options = pool.connect_options();
-    let mut first = PgConnection::connect_with(&options).await?;
-    let mut second = PgConnection::connect_with(&options).await?;
+    // What is cut off here hangs up, and what it had open the server rolls back.
+    tokio::time::timeout(ALL_PATIENCE, probe(&pool.connect_options())).await.unwrap_or(Ok(Way::Unknown))
+}
+
+async fn probe(options: &PgConnectOptions) -> Result<Way, sqlx::Error> {
+    let mut first = PgConnection::connect_with(options).await?;
+    let mut second = PgConnection::connect_with(options).await?;
     let way = match is_transaction_mode(&mut first, &mut second).await {
-        Ok(false) => Ok(Way::Straight),
-        Ok(true) if keeps_prepared(&mut second).await? => Ok(Way::Pooled),
-        Ok(true) => Ok(Way::PooledUnprepared),
+        Ok(false) => Way::Straight,
+        Ok(true) if keeps_prepared(&mut second).await? => Way::Pooled,
+        Ok(true) => Way::PooledUnprepared,
         // PgBouncer: "transaction blocks not allowed in statement pooling mode"
-        Err(sqlx::Error::Database(e)) if e.message().contains("statement pooling") => Ok(Way::NoTransactions),
-        Err(e) => Err(e),
+        Err(sqlx::Error::Database(e)) if e.message().contains("statement pooling") => Way::NoTransactions,
+        Err(e) => return Err(e),
     };
     // The first may still wait for a server: hang up rather than say goodbye.
     drop(first.close_hard().await);
     drop(second.close().await);
-    way
+    Ok(way)
 }
 
 async fn is_transaction_mode(first: &mut PgConnection, second: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    const PID: &str = "select pg_backend_pid()";
-    let before: i32 = sqlx::raw_sql(PID).fetch_one(&mut *first).await?.try_get(0)?;
-    sqlx::raw_sql("begin").execute(&mut *second).await?;
-    let held: i32 = sqlx::raw_sql(PID).fetch_one(&mut *second).await?.try_get(0)?;
-    let pooled = if held == before {
-        true
-    } else {
-        match tokio::time::timeout(PATIENCE, sqlx::raw_sql(PID).fetch_one(&mut *first)).await {
-            Ok(row) => row?.try_get::<i32, _>(0)? != before,
-            // Straight to the server, nothing waits.
-            Err(_) => true,
+    let before = pid(first, "select pg_backend_pid()").await?;
+    for _ in 0..ROUNDS {
+        let held = pid(second, "begin; select pg_backend_pid()").await?;
+        let moved = held == before
+            || match tokio::time::timeout(PATIENCE, pid(first, "select pg_backend_pid()")).await {
+                Ok(now) => now? != before,
+                // Straight to the server, nothing waits.
+                Err(_) => true,
+            };
+        sqlx::raw_sql("rollback").execute(&mut *second).await?;
+        if moved {
+            return Ok(true);
         }
-    };
-    sqlx::raw_sql("rollback").execute(&mut *second).await?;
-    Ok(pooled)
+    }
+    Ok(false)
+}
+
+async fn pid(connection: &mut PgConnection, sql: &'static str) -> Result<i32, sqlx::Error> {
+    sqlx::raw_sql(sql).fetch_one(connection).await?.try_get(0)
 }
 
 /// Whether a statement prepared in one transaction can be run in the next.
@@ -94,6 +108,11 @@ pub(crate) fn is_prepared_statement_error(error: &dyn DatabaseError) -> bool {
 }
 
 impl Way {
+    /// Whether a statement that was prepared in one transaction can be run in another.
+    pub(crate) fn keeps_prepared(self) -> bool {
+        matches!(self, Way::Straight | Way::Pooled)
+    }
+
     /// What does not work this way, and what to do.
     pub(crate) fn finding(self) -> Option<Finding> {
         match self {
@@ -107,6 +126,14 @@ impl Way {
                 "PgBouncer 1.21 or later with max_prepared_statements = 100; or send everything through rowlock's \
                  transactions. (sqlx's statement_cache_capacity(0) does not help: sqlx 0.9 still names each statement.)"
                     .into(),
+            )),
+            Way::Unknown => Some(Finding::of_server(
+                Severity::Warning,
+                format!(
+                    "no two connections could be had within {ALL_PATIENCE:?}, so it is not known whether a pooler stands \
+                     before the server: rowlock's transactions send their statements unprepared"
+                ),
+                "more server connections for the pooler (default_pool_size), or look at what holds them".into(),
             )),
             Way::NoTransactions => Some(Finding::of_server(
                 Severity::Error,
@@ -151,6 +178,23 @@ mod tests {
                 transactions.push(transaction);
             }
             assert_eq!(names, HashSet::new());
+            Ok(())
+        }
+
+        async fn it_is_told_while_others_use_the_pooler(db: TestDb) -> Result<(), sqlx::Error> {
+            let pool = db.postgres().await;
+            let others: Vec<_> = (0..6)
+                .map(|_| {
+                    let pool = pool.clone();
+                    tokio::spawn(async move {
+                        while sqlx::raw_sql("select pg_sleep(0.001)").execute(&pool).await.is_ok() {}
+                    })
+                })
+                .collect();
+            for _ in 0..20 {
+                assert_eq!(find_way(&pool).await?, Way::PooledUnprepared);
+            }
+            others.iter().for_each(|other| other.abort());
             Ok(())
         }
 

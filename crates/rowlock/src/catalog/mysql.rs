@@ -16,6 +16,7 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
         schema: Schema::default(),
         fingerprint: 0,
         details: HashMap::new(),
+        triggers_hidden: false,
         folded: false,
     };
     let mut fingerprints = Vec::new();
@@ -30,6 +31,8 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
             catalog.dialect = Dialect::MariaDb;
         }
         catalog.folded = server.try_get::<String, _>("folding")? != "0";
+        catalog.triggers_hidden |=
+            catalog.dialect == Dialect::MySql && server.try_get::<String, _>("sees_triggers")? == "0";
         let Some(name) = server.try_get::<Option<String>, _>("name")? else { continue };
 
         let mut tables = Tables { database: name.clone(), by_name: HashMap::new(), rules: HashMap::new() };
@@ -201,9 +204,21 @@ fn action(rule: &str) -> Action {
 
 // `convert(.. using utf8mb4)`: some columns of information_schema are sent as bytes, which are no text to sqlx.
 
-const SERVER: &str = "
+/// MySQL shows a trigger to those who have the privilege TRIGGER, MariaDB (10.11) to all who may use the table. What an
+/// active role grants is not looked into.
+const SERVER: &str = r"
 select version() as version, convert(@@lower_case_table_names using utf8mb4) as folding,
-       convert(database() using utf8mb4) as name";
+       convert(database() using utf8mb4) as name,
+       convert(coalesce(current_role(), 'NONE') <> 'NONE'
+           or exists (select 1 from information_schema.user_privileges
+                      where privilege_type = 'TRIGGER' and grantee = me.grantee)
+           or exists (select 1 from information_schema.schema_privileges
+                      where privilege_type = 'TRIGGER' and grantee = me.grantee and database() like table_schema)
+           or exists (select 1 from information_schema.table_privileges
+                      where privilege_type = 'TRIGGER' and grantee = me.grantee and table_schema = database())
+           using utf8mb4) as sees_triggers
+from (select concat('''', substring_index(current_user(), '@', 1), '''@''',
+                    substring_index(current_user(), '@', -1), '''') as grantee) as me";
 
 const TABLES: &str = "
 select convert(table_name using utf8mb4) as name, convert(table_type using utf8mb4) as kind,

@@ -29,7 +29,15 @@ pub(crate) async fn read(connection: &mut PgConnection) -> Result<Catalog, sqlx:
         schema.insert(table);
     }
     let version = server.try_get("version")?;
-    Ok(Catalog { dialect: Dialect::Postgres, version, schema, fingerprint, details, folded: false })
+    Ok(Catalog {
+        dialect: Dialect::Postgres,
+        version,
+        schema,
+        fingerprint,
+        details,
+        triggers_hidden: false,
+        folded: false,
+    })
 }
 
 pub(crate) async fn fingerprint(connection: &mut PgConnection) -> Result<u64, sqlx::Error> {

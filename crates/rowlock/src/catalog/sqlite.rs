@@ -49,7 +49,15 @@ pub(crate) async fn read(connection: &mut SqliteConnection) -> Result<Catalog, s
         }
         schema.search_path.push(database);
     }
-    Ok(Catalog { dialect: Dialect::Sqlite, version, schema, fingerprint, details, folded: true })
+    Ok(Catalog {
+        dialect: Dialect::Sqlite,
+        version,
+        schema,
+        fingerprint,
+        details,
+        triggers_hidden: false,
+        folded: true,
+    })
 }
 
 pub(crate) async fn fingerprint(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {

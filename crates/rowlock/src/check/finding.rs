@@ -42,7 +42,7 @@ impl fmt::Display for Severity {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// The resource, by its type's name; `None` when it concerns the server or the pool.
+    /// The resource, by its type's name; `None` when it concerns the server, the user or the pool.
     pub resource: Option<&'static str>,
     /// Its table.
     pub table: Option<TableName>,
@@ -53,7 +53,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A warning about the server or the pool.
+    /// Something about the server, the user or the pool.
     pub(crate) fn of_server(severity: Severity, what: String, way_out: String) -> Finding {
         Finding { severity, resource: None, table: None, what, way_out }
     }
@@ -110,6 +110,16 @@ impl Report {
             Policy::Warn => self.warning(resource, table, what, way_out),
             Policy::Allow => {}
         }
+    }
+
+    /// Something opaque that concerns all tables.
+    pub(super) fn opaque_all(&mut self, policy: Policy, what: &str, way_out: &str) {
+        let severity = match policy {
+            Policy::Refuse => Severity::Error,
+            Policy::Warn => Severity::Warning,
+            Policy::Allow => return,
+        };
+        self.findings.push(Finding::of_server(severity, what.into(), way_out.into()));
     }
 
     fn add(&mut self, severity: Severity, resource: &ResourceInfo, table: &TableName, what: String, way_out: String) {

@@ -1,8 +1,9 @@
 //! What only MySQL and MariaDB have: padding collations, character sets, storage engines, MariaDB's `uuid`.
 
-use rowlock::Dialect;
+use rowlock::{Catalog, Dialect, Policy, check};
 use rowlock_footprint::{Action, TableName};
 use rowlock_testing::{Engine, TestDb};
+use sqlx::Connection;
 
 use super::{BYTES, INTEGER, TEXT, UUID, by_id, finding, findings, named, passes, read, says};
 
@@ -117,6 +118,21 @@ rowlock_testing::engines! { innodb:
         db.execute(&format!("drop database {other}")).await;
     }
 
+    async fn the_default_collation_of_a_database_is_that_of_its_keys(db: TestDb) {
+        let other = format!("{}_c", db.name());
+        let table: &'static str = format!("{other}.t").leak();
+        for (collation, fits) in [("utf8mb4_general_ci", false), ("utf8mb4_bin", false), (nopad(&db), true)] {
+            db.execute(&format!(
+                "create database {other} character set utf8mb4 collate {collation};
+                 create table {other}.t (id varchar(20) primary key)"
+            ))
+            .await;
+            let texts = findings(&db, &[by_id(table, TEXT)]).await;
+            assert_eq!(texts.is_empty(), fits, "{collation}: {texts:?}");
+            db.execute(&format!("drop database {other}")).await;
+        }
+    }
+
     async fn partitions_are_understood(db: TestDb) {
         db.execute("create table orders (id int primary key) partition by hash (id) partitions 4").await;
         let catalog = read(&db, &[]).await;
@@ -140,5 +156,30 @@ rowlock_testing::engines! { mariadb:
         // This is what is refused.
         assert_eq!(db.value("select count(*) from t where id = convert('日' using latin1)").await, "1");
         says(&finding(&db, &[by_id("t", TEXT)]).await, &["a character that `latin1` lacks becomes `?`, which is another key"]);
+    }
+}
+
+// MariaDB shows them to all who may use the table.
+rowlock_testing::engines! { mysql:
+    async fn triggers_that_the_user_may_not_see_are_told_of(db: TestDb) -> anyhow::Result<()> {
+        db.execute(
+            "create table orders (id int primary key, n int);
+             create trigger audited before update on orders for each row set new.n = 1",
+        )
+        .await;
+        let user = &db.name()[db.name().len().saturating_sub(28)..];
+        db.execute(&format!("create user {user}; grant select, insert, update, delete on {}.* to {user}", db.name())).await;
+        let url = db.url().replace("root@", &format!("{user}@"));
+        let mut connection = sqlx::MySqlConnection::connect(&url).await?;
+        let order = [by_id("orders", INTEGER)];
+        let report = check(&order, &Catalog::mysql(&mut connection, &order).await?, Policy::Refuse).unwrap_err();
+        says(&report.to_string(), &["1 error, 0 warnings\nerror: this user may not see triggers", "grant trigger on the database"]);
+        db.execute(&format!("grant trigger on {}.* to {user}", db.name())).await;
+        // A right to a database counts from the next connection on.
+        let mut connection = sqlx::MySqlConnection::connect(&url).await?;
+        let report = check(&order, &Catalog::mysql(&mut connection, &order).await?, Policy::Refuse).unwrap_err();
+        says(&report.to_string(), &["1 error, 0 warnings", "trigger `audited` may lock rows"]);
+        db.execute(&format!("drop user {user}")).await;
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use rowlock::{Catalog, KeyType, ResourceInfo, check};
 use rowlock_footprint::{Action, TableName};
 use rowlock_testing::TestDb;
+use sqlx::Connection;
 
 use super::{BYTES, INTEGER, TEXT, UUID, by_id, finding, findings, named, passes, read, says};
 
@@ -159,6 +160,27 @@ rowlock_testing::engines! { postgres:
 
 // The server of PostgreSQL 18 for tests is built without ICU.
 rowlock_testing::engines! { pg15:
+    async fn a_databases_collation_leaves_equality_to_the_bytes(db: TestDb) -> anyhow::Result<()> {
+        // Two databases that sort differently: the check lets both pass, since rowlock sorts by itself.
+        let other = format!("{}_c", &db.name()[..db.name().len().min(60)]);
+        db.execute(&format!(
+            "create database {other} template template0 encoding 'UTF8' locale_provider icu icu_locale 'de' locale 'C.UTF-8'"
+        ))
+        .await;
+        let mut there = sqlx::PgConnection::connect(&db.url().replace(db.name(), &other)).await?;
+        let table = "create table t (id text primary key); insert into t values ('a'), ('B')";
+        sqlx::raw_sql(table).execute(&mut there).await?;
+        db.execute(table).await;
+        let first: String = sqlx::query_scalar("select min(id) from t").fetch_one(&mut there).await?;
+        assert_eq!((first.as_str(), db.value("select min(id) from t").await.as_str()), ("a", "B"));
+        let catalog = Catalog::postgres(&mut there).await?;
+        assert!(check(&[by_id("t", TEXT)], &catalog, rowlock::Policy::Refuse).is_ok());
+        passes(&db, &[by_id("t", TEXT)]).await;
+        there.close().await?;
+        db.execute(&format!("drop database {other} with (force)")).await;
+        Ok(())
+    }
+
     async fn text_that_has_two_spellings_is_refused(db: TestDb) {
         db.execute(
             "create collation ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
