@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     marker::PhantomData,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -94,9 +94,7 @@ impl<E: Engine> Builder<E> {
         if let Some(every) = self.watch {
             tokio::spawn(watch(Arc::downgrade(&shared), every));
         }
-        if shared.options.commit_token {
-            tokio::spawn(prune(Arc::downgrade(&shared)));
-        }
+        tokio::spawn(prune(Arc::downgrade(&shared)));
         Ok(Db { shared })
     }
 }
@@ -129,6 +127,9 @@ async fn prune<E: Engine>(shared: Weak<Shared<E>>) {
     loop {
         tokio::time::sleep(PRUNE_EVERY).await;
         let Some(now) = shared.upgrade().filter(|s| !s.pool.is_closed()) else { return };
+        if !now.tokens.load(Relaxed) {
+            continue;
+        }
         if let Err(error) = (Db { shared: now }).prune_tokens(TOKEN_AGE).await {
             tracing::warn!(%error, "rowlock: could not prune commit tokens");
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
 
-use crate::{db::Shared, engine::Engine};
+use crate::{db::Shared, engine::Engine, failure::Failure};
 
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
@@ -34,10 +34,21 @@ impl<E: Engine> Connection<E> {
     /// Takes a connection from the pool and begins a transaction on it with `begin`, which answers with the session's
     /// number.
     pub(crate) async fn begin(shared: &Arc<Shared<E>>, begin: String) -> Result<Self, sqlx::Error> {
-        let inner = shared.pool.acquire().await?;
-        let mut connection = Connection { inner: Some(inner), open: true, session: None, shared: shared.clone() };
+        let mut connection = Connection::acquire(shared).await?;
+        connection.open = true;
         connection.session = E::batch(connection.get(), AssertSqlSafe(begin).into_sql_str()).await?;
         Ok(connection)
+    }
+
+    /// Takes a connection from the pool, for a statement outside a transaction.
+    pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
+        let inner = shared.pool.acquire().await?;
+        Ok(Connection { inner: Some(inner), open: false, session: None, shared: shared.clone() })
+    }
+
+    /// Whether a drop hangs up.
+    pub(crate) fn set_open(&mut self, open: bool) {
+        self.open = open;
     }
 
     pub(crate) fn get(&mut self) -> &mut E::Connection {
@@ -48,16 +59,26 @@ impl<E: Engine> Connection<E> {
 
     /// COMMIT, with whatever `sql` has before it. The connection returns to the pool only when the answer came.
     pub(crate) async fn commit(mut self, sql: String) -> Result<(), sqlx::Error> {
-        E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await?;
-        self.open = false;
-        Ok(())
+        self.finish(sql).await
     }
 
     /// ROLLBACK. An error hangs up, which rolls back too.
     pub(crate) async fn rollback(mut self) {
-        if E::batch(self.get(), "ROLLBACK".into_sql_str()).await.is_ok() {
-            self.open = false;
+        // What it says no longer matters: the connection is gone, or is given up now.
+        let _ = self.finish("ROLLBACK".into()).await;
+    }
+
+    async fn finish(&mut self, sql: String) -> Result<(), sqlx::Error> {
+        let result = E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await;
+        match &result {
+            Ok(_) => self.open = false,
+            // The session has ended, or ends by itself: its number may be another's by the time it is asked after.
+            Err(error) if Failure::of::<E>(self.shared.dialect, error) == Failure::ConnectionLost => {
+                self.session = None
+            }
+            Err(_) => {}
         }
+        result.map(drop)
     }
 }
 

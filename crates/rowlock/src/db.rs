@@ -2,7 +2,7 @@
 
 use std::{
     any::TypeId,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -76,6 +76,8 @@ pub(crate) struct Shared<E: Engine> {
     model: RwLock<Arc<Model>>,
     creation_rows: OnceCell<()>,
     pub(crate) changed: Arc<Notify>,
+    /// A commit token was written by this process: there will be some to prune.
+    pub(crate) tokens: AtomicBool,
 }
 
 impl<E: Engine> Db<E> {
@@ -134,8 +136,8 @@ impl<E: Engine> Db<E> {
         Ok(())
     }
 
-    /// Deletes commit tokens older than `age`, which must be longer than any transaction's deadline. Builder-opened
-    /// databases do it by themselves, once an hour for tokens older than a day.
+    /// Deletes commit tokens older than `age`, which must be longer than any transaction's deadline. A process that
+    /// writes tokens does it by itself, once an hour for tokens older than a day.
     ///
     /// # Errors
     /// The database's.
@@ -177,6 +179,7 @@ impl<E: Engine> Shared<E> {
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),
             creation_rows: OnceCell::new(),
             changed: Arc::default(),
+            tokens: AtomicBool::new(false),
             pool,
         })
     }

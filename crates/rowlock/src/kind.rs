@@ -18,7 +18,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -83,7 +83,7 @@ impl<E: Engine> std::fmt::Debug for Kind<E> {
 
 /// What the next attempt needs to know of the ones before.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Progress {
     attempts: Vec<Attempt>,
     restarts: u32,
     union: BTreeMap<Place, Strength>,
@@ -157,7 +157,9 @@ impl<E: Engine> Kind<E> {
                 let hold = inner.hold.clone();
                 let limit = self.options.hold_limit;
                 let slot = Slot::default();
-                let work = f(Tx::new(inner, slot.clone()));
+                let attempt =
+                    tracing::debug_span!("attempt", number = progress.attempts.len() + 1, restarts = progress.restarts);
+                let work = f(Tx::new(inner, slot.clone())).instrument(attempt);
                 let result = tokio::select! {
                     biased;
                     result = work => Some(result),
@@ -197,20 +199,7 @@ impl<E: Engine> Kind<E> {
                     return Ok(None);
                 }
             };
-            let mut inner = Box::new(Inner {
-                connection,
-                shared: self.shared.clone(),
-                model: self.shared.model(),
-                options: self.options.clone(),
-                kind: self.name.clone(),
-                held: Held::default(),
-                wanted: BTreeMap::new(),
-                seen: Seen::Fine,
-                hold: Arc::new(Hold::default()),
-                idle: Idle::default(),
-                fallback: progress.restarts >= self.options.restarts,
-                savepoints: 0,
-            });
+            let mut inner = self.attempt(connection, progress);
             inner.count(Event::Statement);
             if progress.union.is_empty() {
                 return Ok(Some(inner));
@@ -237,6 +226,28 @@ impl<E: Engine> Kind<E> {
                 },
             }
         })
+    }
+
+    /// The state of an attempt on `connection`.
+    pub(crate) fn attempt(&self, connection: Connection<E>, progress: &Progress) -> Box<Inner<E>> {
+        Box::new(Inner {
+            connection,
+            shared: self.shared.clone(),
+            model: self.shared.model(),
+            options: self.options.clone(),
+            kind: self.name.clone(),
+            held: Held::default(),
+            wanted: BTreeMap::new(),
+            seen: Seen::Fine,
+            hold: Arc::new(Hold::default()),
+            idle: Idle::default(),
+            fallback: progress.restarts >= self.options.restarts,
+            savepoints: 0,
+        })
+    }
+
+    pub(crate) fn takes_token(&self) -> bool {
+        self.options.commit_token
     }
 
     fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>) {
@@ -312,6 +323,9 @@ impl<E: Engine> Kind<E> {
     async fn commit(&self, inner: Box<Inner<E>>, progress: &mut Progress, began: Instant) -> Result<bool, Error> {
         let dialect = self.shared.dialect;
         let token = self.options.commit_token.then(Uuid::new_v4);
+        if token.is_some() {
+            self.shared.tokens.store(true, Relaxed);
+        }
         inner.count(Event::Statement);
         let Err(error) = inner.connection.commit(token::commit_text(dialect, token)).await else { return Ok(true) };
         let failure = Failure::of::<E>(dialect, &error);
@@ -336,7 +350,7 @@ impl<E: Engine> Kind<E> {
     }
 
     /// Notes a transient failure, and waits before the next attempt; or gives up.
-    async fn failed(
+    pub(crate) async fn failed(
         &self,
         progress: &mut Progress,
         began: Instant,

@@ -31,6 +31,7 @@ mod plan;
 mod pooler;
 mod query;
 mod savepoint;
+mod single;
 mod statement;
 mod token;
 mod transaction;

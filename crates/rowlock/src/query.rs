@@ -58,15 +58,7 @@ impl<E: Engine> Query<E> {
     /// # Errors
     /// [`Error::Refused`] and [`Error::OutOfOrder`] of the guard; the database's.
     pub async fn execute<L>(self, tx: &mut Tx<E, L>) -> Result<u64, Error> {
-        let statement = self.into_statement()?;
-        let mut steps = tx.inner().stream(statement);
-        let mut changed = 0;
-        while let Some(step) = steps.try_next().await? {
-            if let Either::Left(result) = step {
-                changed += E::rows_affected(&result);
-            }
-        }
-        Ok(changed)
+        self.into_statement()?.send(tx.inner()).await
     }
 
     /// Sends it; its rows, each as a `T`.
@@ -74,7 +66,7 @@ impl<E: Engine> Query<E> {
     /// # Errors
     /// As [`Query::execute`], and those of `T`.
     pub async fn fetch_all<T: for<'r> FromRow<'r, E::Row>>(self, tx: &mut Tx<E, impl Sized>) -> Result<Vec<T>, Error> {
-        let rows = self.into_rows(tx.inner()).await?;
+        let rows = rows(self.into_statement()?, tx.inner()).await?;
         Ok(rows.iter().map(T::from_row).collect::<Result<_, _>>()?)
     }
 
@@ -101,19 +93,15 @@ impl<E: Engine> Query<E> {
 
     /// Its rows, the query kept for another time.
     pub(crate) async fn rows(&self, inner: &mut Inner<E>) -> Result<Vec<E::Row>, Error> {
-        if let Some(fault) = &self.fault {
-            return Err(Error::Database(sqlx::Error::Encode(fault.to_string().into())));
-        }
-        let again =
-            Query { sql: self.sql.clone(), arguments: self.arguments.clone(), bound: self.bound.clone(), fault: None };
-        again.into_rows(inner).await
+        rows(self.again()?, inner).await
     }
 
-    async fn into_rows(self, inner: &mut Inner<E>) -> Result<Vec<E::Row>, Error> {
-        let statement = self.into_statement()?;
-        let steps = inner.stream(statement);
-        let rows = steps.try_filter_map(|step| std::future::ready(Ok(step.right())));
-        Ok(rows.try_collect().await?)
+    /// The statement, the query kept for another time.
+    pub(crate) fn again(&self) -> Result<Statement<E>, Error> {
+        match &self.fault {
+            Some(fault) => Err(Error::Database(sqlx::Error::Encode(fault.to_string().into()))),
+            None => Ok(Statement::new(self.sql.clone(), self.arguments.clone()).with_bound(self.bound.clone())),
+        }
     }
 
     fn into_statement(self) -> Result<Statement<E>, Error> {
@@ -121,5 +109,24 @@ impl<E: Engine> Query<E> {
             Some(fault) => Err(Error::Database(sqlx::Error::Encode(fault))),
             None => Ok(Statement::new(self.sql, self.arguments).with_bound(self.bound)),
         }
+    }
+}
+
+async fn rows<E: Engine>(statement: Statement<E>, inner: &mut Inner<E>) -> Result<Vec<E::Row>, Error> {
+    let rows = inner.stream(statement).try_filter_map(|step| std::future::ready(Ok(step.right())));
+    Ok(rows.try_collect().await?)
+}
+
+impl<E: Engine> Statement<E> {
+    /// Sends it in a transaction; how many rows it changed.
+    pub(crate) async fn send(self, inner: &mut Inner<E>) -> Result<u64, Error> {
+        let mut steps = inner.stream(self);
+        let mut changed = 0;
+        while let Some(step) = steps.try_next().await? {
+            if let Either::Left(result) = step {
+                changed += E::rows_affected(&result);
+            }
+        }
+        Ok(changed)
     }
 }

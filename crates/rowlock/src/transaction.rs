@@ -26,6 +26,10 @@ use crate::{
 /// Where a dropped [`Tx`] leaves its state for the runner.
 pub(crate) type Slot<E> = Arc<Mutex<Option<Box<Inner<E>>>>>;
 
+/// What a statement gives: rows, and after them what it did.
+type Steps<'a, E> =
+    BoxStream<'a, Result<Either<<E as sqlx::Database>::QueryResult, <E as sqlx::Database>::Row>, sqlx::Error>>;
+
 /// A transaction of engine `E` that has reached the level `L` of its order.
 ///
 /// It is owned: [`lock`](Tx::lock) consumes it and gives it back at the new level, so that a helper's signature says
@@ -216,10 +220,7 @@ impl<'c, E: Engine, L> Executor<'c> for &'c mut Tx<E, L> {
 
 impl<E: Engine> Inner<E> {
     /// A statement of the user's: looked at, then sent.
-    pub(crate) fn stream(
-        &mut self,
-        statement: Statement<E>,
-    ) -> BoxStream<'_, Result<Either<E::QueryResult, E::Row>, sqlx::Error>> {
+    pub(crate) fn stream(&mut self, statement: Statement<E>) -> Steps<'_, E> {
         match self.admit(&statement) {
             Err(error) => stream::once(std::future::ready(Err(error.into()))).boxed(),
             Ok(Admission::Pass) => self.send(statement),
@@ -233,7 +234,7 @@ impl<E: Engine> Inner<E> {
         }
     }
 
-    fn send(&mut self, statement: Statement<E>) -> BoxStream<'_, Result<Either<E::QueryResult, E::Row>, sqlx::Error>> {
+    fn send(&mut self, statement: Statement<E>) -> Steps<'_, E> {
         self.sending();
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();

@@ -172,4 +172,20 @@ engines! {
         assert_eq!(test.value("select count(*) from rowlock_token").await, "1");
         assert_eq!(db.counts().statements, 3);
     }
+
+    async fn one_statement_is_one_trip<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        let (one, two) = if test.family() == rowlock_testing::Family::Postgres {
+            ("update orders set n = n + 1 where id = $1", "update orders set n = n + 1 where id in ($1, $2)")
+        } else {
+            ("update orders set n = n + 1 where id = ?", "update orders set n = n + 1 where id in (?, ?)")
+        };
+        assert_eq!(db.kind("one").execute(rowlock::query(one).bind(10i64)).await.unwrap(), 1);
+        assert_eq!(db.counts().statements, 1);
+        // Two rows have no order in one statement: BEGIN, a lock in order, the statement, COMMIT.
+        assert_eq!(db.kind("two").execute(rowlock::query(two).bind(30i64).bind(20i64)).await.unwrap(), 2);
+        assert_eq!(db.counts().statements, 5);
+        assert_eq!(db.kind("token").commit_token(true).execute(rowlock::query(one).bind(10i64)).await.unwrap(), 1);
+        assert_eq!(test.value("select n from orders where id = 10").await, "1002");
+    }
 }
