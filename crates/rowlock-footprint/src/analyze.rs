@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use sqlparser::ast::{Query, Visit, Visitor};
+use sqlparser::ast::{Query, SetExpr, Statement, Visit, Visitor};
 
 use crate::{
     Cause, Dialect, Footprint, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait, locking::Clause,
@@ -135,6 +135,21 @@ impl<'s> Analysis<'s> {
             Some(table) => (table.name.clone(), Some(table)),
             None => (written, None),
         }
+    }
+
+    /// InnoDB under READ COMMITTED reads without locks in INSERT .. SELECT, in REPLACE .. SELECT and in the subqueries of
+    /// an UPDATE of one table. Whatever else writes shares the rows that it reads
+    /// (`ha_innobase::store_lock`, by the kind of command; seen on MySQL 9.7 and MariaDB 10.11).
+    pub(crate) fn shares_what_it_reads(&self, statement: &Statement) -> bool {
+        self.dialect.is_innodb()
+            && match statement {
+                Statement::Insert(insert) => {
+                    insert.source.as_ref().is_none_or(|source| matches!(&*source.body, SetExpr::Values(_)))
+                }
+                Statement::Update(update) => !update.table.joins.is_empty(),
+                Statement::Delete(_) => true,
+                _ => false,
+            }
     }
 
     /// A view's rows are those of tables that the text does not show. `true`: it was one.

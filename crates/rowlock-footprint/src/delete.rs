@@ -13,9 +13,6 @@ use crate::{
 impl<'s> Analysis<'s> {
     pub(crate) fn delete(&mut self, delete: &Delete) {
         self.verb(Verb::Write);
-        let before = self.shares_reads;
-        // InnoDB shares what a DELETE reads, under READ COMMITTED too (ha_innobase::store_lock).
-        self.shares_reads |= self.dialect.is_innodb();
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let mut level = Level::new(self.dialect);
         let mut targets: Vec<String> = delete.tables.iter().map(|t| name::table_name(t, self.dialect).name).collect();
@@ -53,7 +50,6 @@ impl<'s> Analysis<'s> {
                 self.read_relation(&level, relation);
             }
         }
-        self.shares_reads = before;
     }
 
     pub(crate) fn delete_relation(&mut self, level: &Level<'s, '_>, relation: usize, cause: Cause) {

@@ -96,7 +96,7 @@ const COMMON: &[&str] = &[
 /// PostgreSQL's, and of the extensions pg_trgm and uuid-ossp.
 #[rustfmt::skip]
 const POSTGRES: &[&str] = &[
-    "age", "array_agg", "array_append", "array_cat", "array_dims", "array_fill", "array_length", "array_lower",
+    "age", "array", "array_agg", "array_append", "array_cat", "array_dims", "array_fill", "array_length", "array_lower",
     "array_ndims", "array_position", "array_positions", "array_prepend", "array_remove", "array_replace",
     "array_to_json", "array_to_string", "array_upper", "bit_count", "bool_and", "bool_or", "btrim", "cardinality",
     "cbrt", "clock_timestamp", "col_description", "corr", "covar_pop", "covar_samp", "current_catalog",
@@ -118,7 +118,7 @@ const POSTGRES: &[&str] = &[
     "parse_ident", "percentile_cont", "percentile_disc", "pg_backend_pid", "pg_blocking_pids", "pg_column_size",
     "pg_current_snapshot", "pg_current_wal_lsn", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
     "pg_database_size", "pg_encoding_to_char", "pg_get_constraintdef", "pg_get_expr", "pg_get_indexdef",
-    "pg_get_serial_sequence", "pg_get_userbyid", "pg_indexes_size", "pg_is_in_recovery", "pg_relation_size",
+    "pg_get_serial_sequence", "pg_get_userbyid", "pg_indexes_size", "pg_is_in_recovery", "pg_notify", "pg_relation_size",
     "pg_size_pretty", "pg_sleep", "pg_table_is_visible", "pg_table_size", "pg_total_relation_size", "pg_typeof",
     "pg_xact_status", "phraseto_tsquery", "plainto_tsquery", "quote_ident", "quote_literal", "quote_nullable",
     "random", "random_normal", "range_agg", "range_merge", "regexp_count", "regexp_instr", "regexp_like",

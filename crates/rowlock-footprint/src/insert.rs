@@ -4,7 +4,8 @@
 //! each unique key that its row has, except where the server makes the key and nobody else can have it.
 
 use sqlparser::ast::{
-    AssignmentTarget, ConflictTarget, Expr, Insert, OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, TableObject,
+    AssignmentTarget, ConflictTarget, Expr, Insert, InsertOverriding, OnConflictAction, OnInsert, SetExpr,
+    SqliteOnConflict, TableObject,
 };
 
 use crate::{
@@ -67,9 +68,22 @@ impl NewRows {
     }
 
     fn given(&self, row: &[Option<Given>], column: &str) -> Option<Given> {
-        match self.columns.iter().position(|c| c == column) {
-            Some(at) => row.get(at).cloned().flatten(),
+        if self.columns.is_empty() && !row.is_empty() {
+            // Values without a list of columns, for a table whose columns are not known.
+            return None;
+        }
+        match self.columns.iter().position(|c| c == column).and_then(|at| row.get(at)) {
+            Some(given) => given.clone(),
             None => Some(Given::Default),
+        }
+    }
+
+    /// `OVERRIDING USER VALUE`: what is given to a generated column does not count.
+    fn make_generated(&mut self, table: Option<&Table>) {
+        for (at, column) in self.columns.iter().enumerate() {
+            if table.and_then(|t| t.column(column)).is_some_and(|c| c.generated) {
+                self.rows.iter_mut().filter_map(|row| row.get_mut(at)).for_each(|given| *given = Some(Given::Default));
+            }
         }
     }
 }
@@ -89,15 +103,13 @@ impl Analysis<'_> {
         self.verb(Verb::Write);
         let TableObject::TableName(written) = &insert.table else { return };
         let (name, table) = self.find(name::table_name(written, self.dialect));
-        let before = self.shares_reads;
-        // InnoDB under READ COMMITTED: INSERT .. SELECT reads without locks, a subquery in VALUES does not.
-        let selects = insert.source.as_ref().is_some_and(|s| !matches!(&*s.body, SetExpr::Values(_)));
-        self.shares_reads |= self.dialect.is_innodb() && !selects;
-        let new = self.new_rows(insert, table);
+        let mut new = self.new_rows(insert, table);
+        if insert.overriding == Some(InsertOverriding::User) {
+            new.make_generated(table);
+        }
         self.subqueries(&insert.assignments);
         self.subqueries(&insert.on);
         self.subqueries(&insert.returning);
-        self.shares_reads = before;
         if self.is_view(table) {
             return;
         }
@@ -147,7 +159,7 @@ impl Analysis<'_> {
                 let output = self.query(source, &[]);
                 let columns = if named.is_empty() { all() } else { named };
                 if !output.complete {
-                    return NewRows { rows: vec![vec![None; columns.len()]], columns };
+                    return NewRows { rows: vec![vec![None; columns.len().max(1)]], columns };
                 }
                 let row = |row: Vec<Option<Value>>| row.into_iter().map(|v| v.map(Given::Value)).collect();
                 NewRows { columns, rows: output.rows.into_iter().map(row).collect() }

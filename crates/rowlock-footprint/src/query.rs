@@ -1,31 +1,35 @@
 //! `SELECT`: its levels, its CTEs, its locking clauses, and what it gives to the query around it.
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Join, JoinConstraint, JoinOperator, ObjectName, Query,
-    Select, SelectItem, SetExpr, SetOperator, TableAlias, TableFactor, TableWithJoins,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, TableAlias,
 };
 
 use crate::{
-    Cause, Dialect, Strength, TableName, Value, Verb, Wait,
+    Cause, Dialect, Strength, Value, Verb, Wait,
     analyze::Analysis,
     condition::{self, Alternative, get},
     locking::{self, Clause},
     name,
     rows::rows,
-    scope::{Condition, Level, Output, Relation, Source, Test},
+    scope::{Level, Output, Source},
     value,
 };
 
 /// A common table expression that can be seen.
 pub(crate) struct Cte {
-    name: String,
-    output: Output,
+    pub(crate) name: String,
+    pub(crate) output: Output,
 }
 
 impl<'s> Analysis<'s> {
     /// Goes through a query on which the locking clauses `from_outside` lie as well as its own.
     pub(crate) fn query(&mut self, query: &Query, from_outside: &[Clause]) -> Output {
         let seen = self.ctes.len();
+        let before = self.shares_reads;
+        if let SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) = &*query.body {
+            self.shares_reads |= self.shares_what_it_reads(statement);
+        }
         if let Some(with) = &query.with {
             for cte in &with.cte_tables {
                 let name = name::fold(&cte.alias.name, self.dialect);
@@ -51,6 +55,7 @@ impl<'s> Analysis<'s> {
         self.subqueries(&query.order_by);
         self.subqueries(&query.limit_clause);
         self.ctes.truncate(seen);
+        self.shares_reads = before;
         output
     }
 
@@ -62,9 +67,12 @@ impl<'s> Analysis<'s> {
             right_sides.push((op, right));
             leftmost = left;
         }
-        let mut output = self.operand(leftmost, clauses);
-        for (operator, right) in right_sides.into_iter().rev() {
-            let right = self.operand(right, clauses);
+        // InnoDB takes a clause after the last SELECT of a UNION for that one's; PostgreSQL has none there.
+        let last_only = self.dialect.is_innodb() && !right_sides.is_empty();
+        let mut output = self.operand(leftmost, if last_only { &[] } else { clauses });
+        let last = right_sides.len();
+        for (at, (operator, right)) in right_sides.into_iter().rev().enumerate() {
+            let right = self.operand(right, if last_only && at + 1 < last { &[] } else { clauses });
             // EXCEPT and INTERSECT give rows of their left side only.
             if *operator == SetOperator::Union {
                 output = union(output, right);
@@ -149,6 +157,19 @@ impl<'s> Analysis<'s> {
         let mut output = Output { columns: Vec::new(), complete: true, rows: vec![Vec::new(); alternatives.len()] };
         for item in &select.projection {
             let (expr, alias) = match item {
+                SelectItem::Wildcard(_) if level.relations.len() == 1 => {
+                    if !all_columns(level, 0, &alternatives, &mut output) {
+                        return Output::unknown();
+                    }
+                    continue;
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let relation = name::parts(name, self.dialect).pop().and_then(|n| level.relation(&n));
+                    if !relation.is_some_and(|at| all_columns(level, at, &alternatives, &mut output)) {
+                        return Output::unknown();
+                    }
+                    continue;
+                }
                 SelectItem::UnnamedExpr(expr) => (expr, None),
                 SelectItem::ExprWithAlias { expr, alias } => (expr, Some(name::fold(alias, self.dialect))),
                 _ => return Output::unknown(),
@@ -161,156 +182,10 @@ impl<'s> Analysis<'s> {
         }
         output
     }
-
-    /// Adds a `FROM` item with its joins to the level.
-    pub(crate) fn add_joined<'q>(&mut self, level: &mut Level<'s, 'q>, table: &'q TableWithJoins, clauses: &[Clause]) {
-        let first = level.relations.len();
-        self.add_factor(level, &table.relation, clauses);
-        for join in &table.joins {
-            let middle = level.relations.len();
-            self.add_factor(level, &join.relation, clauses);
-            self.add_join(level, join, first, middle);
-        }
-    }
-
-    fn add_join<'q>(&mut self, level: &mut Level<'s, 'q>, join: &'q Join, first: usize, middle: usize) {
-        use JoinOperator as J;
-        let end = level.relations.len();
-        let (constraint, only) = match &join.join_operator {
-            J::Join(c) | J::Inner(c) | J::CrossJoin(c) | J::StraightJoin(c) => (c, None),
-            J::Left(c) | J::LeftOuter(c) => (c, Some(middle..end)),
-            J::Right(c) | J::RightOuter(c) => (c, Some(first..middle)),
-            // Either side may be absent; of other joins nothing is known.
-            J::FullOuter(c)
-            | J::Semi(c)
-            | J::LeftSemi(c)
-            | J::RightSemi(c)
-            | J::Anti(c)
-            | J::LeftAnti(c)
-            | J::RightAnti(c) => (c, Some(0..0)),
-            _ => return,
-        };
-        match constraint {
-            JoinConstraint::On(expr) => {
-                self.subqueries(expr);
-                level.conditions.push(Condition { test: Test::Expr(expr), only });
-            }
-            JoinConstraint::Using(columns) | JoinConstraint::UsingAlias(columns, _) => {
-                for column in columns.iter().filter_map(|c| name::parts(c, self.dialect).pop()) {
-                    let right = (middle, name::column(level.table(middle), &column, self.dialect));
-                    for left in first..middle {
-                        let has = match &level.relations[left].source {
-                            Source::Table(_, Some(t)) => {
-                                t.columns.iter().any(|c| name::same(&c.name, &column, self.dialect))
-                            }
-                            Source::Table(_, None) => middle - first == 1,
-                            Source::Rows(output) => output.position(&column, self.dialect).is_some(),
-                        };
-                        if has {
-                            let left = (left, name::column(level.table(left), &column, self.dialect));
-                            let test = Test::Equal(left, right.clone());
-                            level.conditions.push(Condition { test, only: only.clone() });
-                        }
-                    }
-                }
-            }
-            JoinConstraint::Natural | JoinConstraint::None => {}
-        }
-    }
-
-    pub(crate) fn add_factor<'q>(&mut self, level: &mut Level<'s, 'q>, factor: &'q TableFactor, clauses: &[Clause]) {
-        match factor {
-            TableFactor::Table { name, alias, args: None, .. } => self.add_table(level, name, alias.as_ref()),
-            TableFactor::Table { name, alias, args: Some(args), .. } => {
-                self.subqueries(&args.args);
-                let known = args.args.iter().map(argument).collect::<Option<Vec<_>>>();
-                let is_unnest = name.to_string().eq_ignore_ascii_case("unnest");
-                let arrays = known.filter(|_| is_unnest).unwrap_or_default();
-                self.add_arrays(level, &arrays, alias.as_ref());
-            }
-            TableFactor::UNNEST { alias, array_exprs, .. } => {
-                self.subqueries(array_exprs);
-                self.add_arrays(level, &array_exprs.iter().collect::<Vec<_>>(), alias.as_ref());
-            }
-            TableFactor::Derived { subquery, alias, .. } => {
-                let alias_name = alias.as_ref().map(|a| name::fold(&a.name, self.dialect)).unwrap_or_default();
-                // PostgreSQL: "If a locking clause is applied to a view or sub-query, it affects all tables used in the
-                // view or sub-query." InnoDB: only the clause's own level.
-                let inside = match combined(clauses, &alias_name, self.dialect) {
-                    Some((strength, wait)) if !self.dialect.is_innodb() => {
-                        vec![Clause { strength, wait, of: Vec::new() }]
-                    }
-                    _ => Vec::new(),
-                };
-                let mut output = self.query(subquery, &inside);
-                if let Some(alias) = alias {
-                    output = output.rename(alias_columns(alias, self.dialect));
-                }
-                level.relations.push(Relation { alias: alias_name, source: Source::Rows(output) });
-            }
-            TableFactor::NestedJoin { table_with_joins, .. } => self.add_joined(level, table_with_joins, clauses),
-            TableFactor::Function { args, alias, .. } => {
-                self.subqueries(args);
-                self.add_arrays(level, &[], alias.as_ref());
-            }
-            other => {
-                self.subqueries(other);
-                self.add_arrays(level, &[], None);
-            }
-        }
-    }
-
-    fn add_table(&mut self, level: &mut Level<'s, '_>, written: &ObjectName, alias: Option<&TableAlias>) {
-        let written = name::table_name(written, self.dialect);
-        let alias_name = alias.map_or_else(|| written.name.clone(), |a| name::fold(&a.name, self.dialect));
-        let source = match self.cte(&written) {
-            Some(output) => {
-                let columns = alias.map(|a| alias_columns(a, self.dialect)).unwrap_or_default();
-                Source::Rows(output.clone().rename(columns))
-            }
-            None => {
-                let (name, table) = self.find(written);
-                Source::Table(name, table)
-            }
-        };
-        level.relations.push(Relation { alias: alias_name, source });
-    }
-
-    fn cte(&self, name: &TableName) -> Option<&Output> {
-        if name.schema.is_some() {
-            return None;
-        }
-        self.ctes.iter().rev().find(|c| name::same(&c.name, &name.name, self.dialect)).map(|c| &c.output)
-    }
-
-    /// The rows of `unnest(..)`; of any other function nothing is known, which no arrays stand for.
-    fn add_arrays(&mut self, level: &mut Level<'s, '_>, arrays: &[&Expr], alias: Option<&TableAlias>) {
-        let alias_name = alias.map(|a| name::fold(&a.name, self.dialect)).unwrap_or_default();
-        let values: Option<Vec<Vec<Value>>> = arrays.iter().map(|a| value::elements(a, self.dialect)).collect();
-        let output = match values {
-            Some(values) if !values.is_empty() => {
-                let length = values.iter().map(Vec::len).max().unwrap_or(0);
-                let even = values.iter().all(|v| v.len() == length);
-                let row = |at: usize| values.iter().map(|v| v.get(at).cloned().filter(|_| even)).collect();
-                let mut columns = alias.map(|a| alias_columns(a, self.dialect)).unwrap_or_default();
-                // PostgreSQL names the column of a function that gives one by the function's alias.
-                if columns.is_empty() && values.len() == 1 {
-                    columns
-                        .push(Some(&alias_name).filter(|a| !a.is_empty()).cloned().unwrap_or_else(|| "unnest".into()));
-                }
-                let mut rows: Vec<Vec<Option<Value>>> = (0..length).map(row).collect();
-                // WITH ORDINALITY adds a column of which nothing need be known.
-                rows.iter_mut().for_each(|r| r.resize(columns.len(), None));
-                Output { columns, complete: true, rows }
-            }
-            _ => Output::unknown(),
-        };
-        level.relations.push(Relation { alias: alias_name, source: Source::Rows(output) });
-    }
 }
 
 /// The strongest strength and the strictest wait that the clauses put on the relation of that name.
-fn combined(clauses: &[Clause], alias: &str, dialect: Dialect) -> Option<(Strength, Wait)> {
+pub(crate) fn combined(clauses: &[Clause], alias: &str, dialect: Dialect) -> Option<(Strength, Wait)> {
     // PostgreSQL: the strongest, and NOWAIT before SKIP LOCKED before waiting.
     let rank = |wait: Wait| match wait {
         Wait::Wait => 0,
@@ -322,6 +197,33 @@ fn combined(clauses: &[Clause], alias: &str, dialect: Dialect) -> Option<(Streng
         .filter(|c| c.of.is_empty() || c.of.iter().any(|of| name::same(of, alias, dialect)))
         .map(|c| (c.strength, c.wait))
         .reduce(|a, b| (a.0.max(b.0), if rank(b.1) > rank(a.1) { b.1 } else { a.1 }))
+}
+
+/// Adds every column of a relation to the result; `false` when they are not known.
+fn all_columns(level: &Level<'_, '_>, relation: usize, alternatives: &[Alternative], output: &mut Output) -> bool {
+    let columns: Vec<String> = match &level.relations[relation].source {
+        Source::Table(_, Some(table)) if !table.columns.is_empty() => {
+            table.columns.iter().map(|c| c.name.clone()).collect()
+        }
+        Source::Rows(rows) if rows.complete => rows.columns.clone(),
+        _ => return false,
+    };
+    // Columns of one name can only be told apart by their place.
+    if let Source::Rows(rows) = &level.relations[relation].source
+        && level.relations.len() == 1
+        && level.conditions.is_empty()
+    {
+        output.rows.clone_from(&rows.rows);
+        output.columns = columns;
+        return true;
+    }
+    for column in columns {
+        for (alternative, row) in alternatives.iter().zip(&mut output.rows) {
+            row.push(get(alternative, &(relation, column.clone())).cloned());
+        }
+        output.columns.push(column);
+    }
+    true
 }
 
 /// The value of a result's column or of an inserted expression in the rows that agree with `alternative`.
@@ -353,7 +255,7 @@ fn unnested(expr: &Expr, dialect: Dialect) -> Option<Value> {
     }
 }
 
-fn argument(argument: &FunctionArg) -> Option<&Expr> {
+pub(crate) fn argument(argument: &FunctionArg) -> Option<&Expr> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
@@ -368,7 +270,7 @@ fn union(mut left: Output, right: Output) -> Output {
     left
 }
 
-fn alias_columns(alias: &TableAlias, dialect: Dialect) -> Vec<String> {
+pub(crate) fn alias_columns(alias: &TableAlias, dialect: Dialect) -> Vec<String> {
     alias.columns.iter().map(|c| name::fold(&c.name, dialect)).collect()
 }
 

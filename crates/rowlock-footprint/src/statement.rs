@@ -13,7 +13,8 @@ use crate::{
     function, locking,
     name::fold_word,
     scope::Output,
-    text::{are_words, grammar, is_word, word_of},
+    simplify::simplify,
+    text::{grammar, is_word, word_of},
 };
 
 /// How deep a statement may nest. The parser's own bound is 50, which generated SQL can reach.
@@ -61,6 +62,8 @@ impl Analysis<'_> {
                 Verb::TransactionControl
             }
             "set" if sets_transaction(&tokens) => Verb::TransactionControl,
+            // InnoDB locks what is read for a variable: `SET @a = (SELECT ..)`.
+            "set" if self.dialect.is_innodb() && tokens.iter().any(|t| is_word(Some(t), "select")) => Verb::Opaque,
             "set" | "reset" | "discard" | "use" | "pragma" | "attach" | "detach" | "deallocate" | "listen"
             | "unlisten" | "notify" => Verb::Session,
             "show" | "fetch" | "move" | "close" | "help" => Verb::Read,
@@ -107,6 +110,14 @@ impl Analysis<'_> {
 
     /// A statement of the parser; what it returns, when it stands in a CTE.
     pub(crate) fn statement(&mut self, statement: &Statement) -> Result<Output, Unreadable> {
+        let before = self.shares_reads;
+        self.shares_reads |= self.shares_what_it_reads(statement);
+        let known = self.known_statement(statement);
+        self.shares_reads = before;
+        known
+    }
+
+    fn known_statement(&mut self, statement: &Statement) -> Result<Output, Unreadable> {
         match statement {
             Statement::Query(query) => {
                 // `WITH .. UPDATE` is a query to the parser, too.
@@ -238,86 +249,4 @@ fn sets_transaction(tokens: &[TokenWithSpan]) -> bool {
             .skip(1)
             .take(4)
             .any(|t| word_of(Some(t)).is_some_and(|w| w.trim_start_matches('@').eq_ignore_ascii_case("autocommit")))
-}
-
-/// Leaves out what the parser does not know and what does not matter to locks:
-/// MySQL's `UPDATE LOW_PRIORITY IGNORE`, `DELETE QUICK`, `INTO @variable`; and the target of an `ON CONFLICT` that is an
-/// expression (which then stands for every unique key). Writes `UPDATE a, b` as a join.
-fn simplify(mut tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
-    if is_word(tokens.first(), "table") {
-        // `TABLE t` is `SELECT * FROM t`, which the parser knows as a statement.
-        let word = |value: &str| Token::make_keyword(value);
-        let place = tokens[0].span;
-        let long = [word("SELECT"), Token::Mul, word("FROM")].map(|token| TokenWithSpan { token, span: place });
-        tokens.splice(0..1, long);
-    }
-    if dialect.is_innodb() {
-        const MODIFIERS: [&str; 3] = ["low_priority", "quick", "ignore"];
-        if ["update", "delete", "replace"].iter().any(|w| is_word(tokens.first(), w)) {
-            while tokens.len() > 1
-                && (MODIFIERS.iter().any(|m| is_word(tokens.get(1), m)) || is_word(tokens.get(1), "delayed"))
-            {
-                tokens.remove(1);
-            }
-        }
-        if is_word(tokens.first(), "update") {
-            join_by_words(&mut tokens);
-        }
-        let is_variable = |t: Option<&TokenWithSpan>| word_of(t).is_some_and(|w| w.starts_with('@'));
-        while let Some(at) =
-            (0..tokens.len()).find(|&i| is_word(tokens.get(i), "into") && is_variable(tokens.get(i + 1)))
-        {
-            let mut end = at + 2;
-            while tokens.get(end).map(|t| &t.token) == Some(&Token::Comma) && is_variable(tokens.get(end + 1)) {
-                end += 2;
-            }
-            tokens.drain(at..end);
-        }
-    } else if let Some(at) = (0..tokens.len()).find(|&i| are_words(&tokens, i, &["on", "conflict"]))
-        && tokens.get(at + 2).map(|t| &t.token) == Some(&Token::LParen)
-    {
-        let mut depth = 0_usize;
-        let mut plain = true;
-        let mut end = at + 2;
-        while let Some(token) = tokens.get(end) {
-            match &token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
-                Token::Word(_) | Token::Comma => {}
-                _ => plain = false,
-            }
-            plain &= depth < 2 && !is_word(Some(token), "collate");
-            end += 1;
-            if depth == 0 {
-                break;
-            }
-        }
-        if !plain {
-            // Its WHERE belongs to the target and goes, too.
-            while end < tokens.len() && !is_word(tokens.get(end), "do") {
-                end += 1;
-            }
-            tokens.drain(at + 2..end);
-        }
-    }
-    tokens
-}
-
-/// MySQL's `UPDATE a, b SET ..` as `UPDATE a CROSS JOIN b SET ..`.
-fn join_by_words(tokens: &mut Vec<TokenWithSpan>) {
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while at < tokens.len() && !(depth == 0 && is_word(tokens.get(at), "set")) {
-        match tokens[at].token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            Token::Comma if depth == 0 => {
-                let place = tokens[at].span;
-                let words = ["CROSS", "JOIN"].map(|w| TokenWithSpan { token: Token::make_keyword(w), span: place });
-                tokens.splice(at..=at, words);
-            }
-            _ => {}
-        }
-        at += 1;
-    }
 }

@@ -18,10 +18,6 @@ impl<'s> Analysis<'s> {
     pub(crate) fn update(&mut self, update: &Update) {
         self.verb(Verb::Write);
         let several = self.dialect.is_innodb() && !update.table.joins.is_empty();
-        let before = self.shares_reads;
-        // InnoDB under READ COMMITTED reads without locks in the subqueries of an UPDATE of one table, but not in an
-        // UPDATE of several (ha_innobase::store_lock, by the kind of command).
-        self.shares_reads = several || before;
         let mut level = Level::new(self.dialect);
         self.add_joined(&mut level, &update.table, &[]);
         if let Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) = &update.from {
@@ -41,7 +37,6 @@ impl<'s> Analysis<'s> {
                 None => self.read_relation(&level, relation),
             }
         }
-        self.shares_reads = before;
     }
 
     /// The relations that are locked, with what they are assigned; `None`: read only.
