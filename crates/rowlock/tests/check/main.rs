@@ -8,18 +8,19 @@ mod sqlite;
 
 use rowlock::{Catalog, Checked, KeyType, Policy, ResourceInfo, check};
 use rowlock_testing::{Family, TestDb};
+use sqlx::{Connection, MySqlConnection, PgConnection, SqliteConnection};
 
-pub const INTEGER: &[KeyType] = &[KeyType::Integer];
-pub const UUID: &[KeyType] = &[KeyType::Uuid];
-pub const TEXT: &[KeyType] = &[KeyType::Text];
-pub const BYTES: &[KeyType] = &[KeyType::Bytes];
+pub(crate) const INTEGER: &[KeyType] = &[KeyType::Integer];
+pub(crate) const UUID: &[KeyType] = &[KeyType::Uuid];
+pub(crate) const TEXT: &[KeyType] = &[KeyType::Text];
+pub(crate) const BYTES: &[KeyType] = &[KeyType::Bytes];
 
 /// A resource named `R` with the one key column `id`.
-pub fn by_id(table: &'static str, types: &'static [KeyType]) -> ResourceInfo {
+pub(crate) fn by_id(table: &'static str, types: &'static [KeyType]) -> ResourceInfo {
     named("R", table, &["id"], types)
 }
 
-pub fn named(
+pub(crate) fn named(
     name: &'static str,
     table: &'static str,
     columns: &'static [&'static str],
@@ -28,39 +29,42 @@ pub fn named(
     ResourceInfo { name, table, columns, types }
 }
 
-pub async fn read(db: &TestDb, order: &[ResourceInfo]) -> Catalog {
-    let catalog = match db.family() {
-        Family::Postgres => Catalog::postgres(&mut db.postgres().await.acquire().await.unwrap()).await,
-        Family::InnoDb => Catalog::mysql(&mut db.mysql().await.acquire().await.unwrap(), order).await,
-        Family::Sqlite => Catalog::sqlite(&mut db.sqlite().await.acquire().await.unwrap()).await,
+pub(crate) async fn read(db: &TestDb, order: &[ResourceInfo]) -> Catalog {
+    let url = db.url();
+    let catalog = async {
+        match db.family() {
+            Family::Postgres => Catalog::postgres(&mut PgConnection::connect(url).await?).await,
+            Family::InnoDb => Catalog::mysql(&mut MySqlConnection::connect(url).await?, order).await,
+            Family::Sqlite => Catalog::sqlite(&mut SqliteConnection::connect(url).await?).await,
+        }
     };
-    catalog.unwrap_or_else(|error| panic!("{} does not give its schema: {error}", db.engine()))
+    catalog.await.unwrap_or_else(|error| panic!("{} does not give its schema: {error}", db.engine()))
 }
 
-pub async fn passes(db: &TestDb, order: &[ResourceInfo]) -> Checked {
+pub(crate) async fn passes(db: &TestDb, order: &[ResourceInfo]) -> Checked {
     check(order, &read(db, order).await, Policy::Refuse).unwrap_or_else(|report| panic!("{report}"))
 }
 
 /// The findings' texts, errors and warnings, one a line with its way out.
-pub async fn findings(db: &TestDb, order: &[ResourceInfo]) -> Vec<String> {
+pub(crate) async fn findings(db: &TestDb, order: &[ResourceInfo]) -> Vec<String> {
     let report = match check(order, &read(db, order).await, Policy::Refuse) {
         Ok(checked) => checked.report,
         Err(report) => report,
     };
     let findings: Vec<String> =
         report.findings.iter().map(|f| f.to_string().replace("\n  way out", "; way out")).collect();
-    println!("{}: {findings:#?}", db.engine());
     findings
 }
 
 /// The one finding there is.
-pub async fn finding(db: &TestDb, order: &[ResourceInfo]) -> String {
-    let findings = findings(db, order).await;
-    assert_eq!(findings.len(), 1, "on {}: {findings:#?}", db.engine());
-    findings.into_iter().next().unwrap()
+pub(crate) async fn finding(db: &TestDb, order: &[ResourceInfo]) -> String {
+    match &findings(db, order).await[..] {
+        [one] => one.clone(),
+        findings => panic!("one finding is expected on {}: {findings:#?}", db.engine()),
+    }
 }
 
-pub fn says(text: &str, parts: &[&str]) {
+pub(crate) fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "`{part}` is missing in: {text}");
     }
