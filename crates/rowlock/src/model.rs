@@ -35,7 +35,15 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(catalog: Catalog, targets: Vec<Target>, resources: &'static [ResourceInfo]) -> Model {
-        let ranks = targets.iter().zip(0u16..).map(|(target, rank)| (target.name.clone(), rank)).collect();
+        let mut ranks: HashMap<TableName, u16> =
+            targets.iter().zip(0u16..).map(|(target, rank)| (target.name.clone(), rank)).collect();
+        // A statement on a partition locks rows of the whole.
+        for table in catalog.schema.tables() {
+            let rank = catalog.ancestors(&table.name).into_iter().find_map(|whole| ranks.get(whole).copied());
+            if let Some(rank) = rank {
+                ranks.entry(table.name.clone()).or_insert(rank);
+            }
+        }
         Model {
             dialect: catalog.dialect,
             fingerprint: catalog.fingerprint,
@@ -84,4 +92,33 @@ fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
 
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyType, Policy, check};
+    use sqlx::Connection;
+
+    const ORDER: &[ResourceInfo] =
+        &[ResourceInfo { name: "Order", table: "orders", columns: &["id"], types: &[KeyType::Integer] }];
+
+    rowlock_testing::engines! { postgres:
+        async fn a_partition_has_the_rank_of_the_whole(db: rowlock_testing::TestDb) -> anyhow::Result<()> {
+            db.execute(
+                "create table orders (id bigint primary key) partition by range (id);
+                 create table half partition of orders for values from (0) to (10) partition by range (id);
+                 create table quarter partition of half for values from (0) to (5);
+                 create table others (id bigint primary key)",
+            )
+            .await;
+            let catalog = Catalog::postgres(&mut sqlx::PgConnection::connect(db.url()).await?).await?;
+            let checked = check(ORDER, &catalog, Policy::Refuse)?;
+            let model = Model::new(catalog, checked.targets, ORDER);
+            let rank = |name| model.rank(&TableName::parse(name));
+            assert_eq!((rank("public.orders"), rank("public.half"), rank("public.quarter")), (Some(0), Some(0), Some(0)));
+            assert_eq!(rank("public.others"), None);
+            Ok(())
+        }
+    }
 }
