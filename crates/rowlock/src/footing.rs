@@ -42,14 +42,19 @@ pub(crate) enum DemandedRows {
 pub(crate) enum Part {
     Known(KeyValue),
     Parameter(usize),
+    /// Each element of a bound array.
+    Array(usize),
     Unknown,
 }
 
 /// Which rows a demand is on, once the bound values are known as far as they can be.
 pub(crate) enum Resolved {
     Keys(Vec<KeyValue>),
-    /// As many rows as the text says, their keys bound where the guard cannot see them.
-    Hidden,
+    /// Rows whose keys are bound where the guard cannot see them; one, or several.
+    Hidden {
+        /// More than one row.
+        several: bool,
+    },
     Unknown,
 }
 
@@ -114,21 +119,43 @@ impl Demand {
     /// The rows, given the bound values where rowlock bound them itself.
     pub(crate) fn resolve(&self, bound: Option<&[Option<KeyValue>]>, target: &Target) -> Resolved {
         let DemandedRows::Keys(keys) = &self.rows else { return Resolved::Unknown };
+        let arrays = keys.iter().flatten().any(|part| matches!(part, Part::Array(_)));
+        let Some(bound) = bound else {
+            let hidden = keys.iter().flatten().any(|part| matches!(part, Part::Parameter(_) | Part::Array(_)));
+            return match hidden {
+                true => Resolved::Hidden { several: arrays || keys.len() > 1 },
+                false => self.known(keys, &[], target),
+            };
+        };
+        self.known(keys, bound, target)
+    }
+
+    fn known(&self, keys: &[Vec<Part>], bound: &[Option<KeyValue>], target: &Target) -> Resolved {
         let mut resolved = Vec::with_capacity(keys.len());
         for parts in keys {
             let mut columns = Vec::with_capacity(parts.len());
             for (part, column) in parts.iter().zip(&target.columns) {
-                match part {
-                    Part::Known(value) => columns.push(value.clone()),
-                    Part::Unknown => return Resolved::Unknown,
-                    Part::Parameter(n) => match bound.map(|b| b.get(*n).and_then(Option::as_ref)) {
-                        None => return Resolved::Hidden,
-                        Some(None) => return Resolved::Unknown,
-                        Some(Some(value)) => match coerce(value.clone(), column.key) {
-                            Some(value) => columns.push(value),
-                            None => return Resolved::Unknown,
-                        },
+                let value = match part {
+                    Part::Known(value) => Some(value.clone()),
+                    Part::Parameter(n) => bound.get(*n).cloned().flatten().and_then(|value| coerce(value, column.key)),
+                    Part::Array(n) if parts.len() == 1 => match bound.get(*n) {
+                        // An array is read as the tuple of its elements.
+                        Some(Some(KeyValue::Tuple(elements))) => {
+                            for element in elements.iter() {
+                                match coerce(element.clone(), column.key) {
+                                    Some(value) => resolved.push(value),
+                                    None => return Resolved::Unknown,
+                                }
+                            }
+                            continue;
+                        }
+                        _ => None,
                     },
+                    Part::Array(_) | Part::Unknown => None,
+                };
+                match value {
+                    Some(value) => columns.push(value),
+                    None => return Resolved::Unknown,
                 }
             }
             resolved.extend(KeyValue::from_columns(columns));
@@ -150,6 +177,7 @@ fn part(value: Option<&Value>, key: KeyType) -> Option<Part> {
     let literal = match value {
         Some(Value::Literal(literal)) => literal,
         Some(Value::Parameter(n)) => return Some(Part::Parameter(*n)),
+        Some(Value::ParameterArray(n)) => return Some(Part::Array(*n)),
         _ => return Some(Part::Unknown),
     };
     let value = match literal {

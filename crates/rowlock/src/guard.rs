@@ -122,8 +122,8 @@ impl<E: Engine> Inner<E> {
                         }
                     }
                 }
-                Resolved::Hidden => self.admit_hidden(demand, sql)?,
-                Resolved::Unknown if demand.parent => self.admit_hidden(demand, sql)?,
+                Resolved::Hidden { several } => self.admit_hidden(demand, several, sql)?,
+                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, sql)?,
                 Resolved::Unknown => self.admit_unknown(demand, sql)?,
             }
         }
@@ -159,11 +159,20 @@ impl<E: Engine> Inner<E> {
 
     /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough: it is taken to
     /// be among them. Nothing of it or above is held: it counts as some row of it.
-    fn admit_hidden(&mut self, demand: &Demand, sql: &str) -> Result<(), Error> {
+    fn admit_hidden(&mut self, demand: &Demand, several: bool, sql: &str) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let enough = if demand.insert { Strength::KeyShare } else { strength };
         if self.held.any_of(rank, enough) {
             return Ok(());
+        }
+        if several && demand.waits && !demand.insert {
+            let name = self.resource(rank).name;
+            self.judge(crate::Policy::Refuse, sql, || {
+                format!(
+                    "it locks several rows of `{name}` in no order, by keys that sqlx hides: lock them first with `tx.lock::<{name}>(..)`, \
+                     or use `rowlock::query`, which shows the guard what is bound"
+                )
+            })?;
         }
         let Some(reach) = self.held.reach().filter(|reach| demand.waits && reach.rank() >= rank) else {
             self.held.insert_unknown(rank, strength);

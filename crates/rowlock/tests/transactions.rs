@@ -189,3 +189,29 @@ engines! {
         assert_eq!(test.value("select n from orders where id = 10").await, "1002");
     }
 }
+
+engines! { postgres:
+    async fn a_bound_array_shows_its_keys(test: TestDb) {
+        let db: Db<sqlx::Postgres> = open(&test).await;
+        let sql = "update orders set n = n + 1 where id = any($1)";
+        // Three rows in no order: locked first, in order.
+        let changed = db.transaction(async |mut tx| {
+            let changed = rowlock::query(sql).bind(vec![30i64, 10, 20]).execute(&mut tx).await?;
+            assert_eq!(tx.held().len(), 3);
+            Ok::<_, Error>(changed)
+        }).await.unwrap();
+        assert_eq!((changed, db.counts().statements), (3, 4));
+        // The same through plain sqlx: several rows by keys that it hides.
+        let error = db.transaction(async |mut tx| {
+            sqlx::query(sql).bind(vec![30i64, 10]).execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await.unwrap_err();
+        assert!(error.to_string().contains("several rows of `Order` in no order"), "{error}");
+        let locked = db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([10, 30]).await?;
+            sqlx::query(sql).bind(vec![30i64, 10]).execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await;
+        assert!(locked.is_ok(), "{locked:?}");
+    }
+}

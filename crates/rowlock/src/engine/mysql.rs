@@ -324,3 +324,37 @@ fn without_length(bytes: &[u8]) -> Option<&[u8]> {
 fn integer(row: &MySqlRow, index: usize) -> Option<i64> {
     row.try_get::<i64, _>(index).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sqlx::{Encode, Type};
+    use uuid::Uuid;
+
+    fn read<'q, T: Encode<'q, MySql> + Type<MySql>>(value: T) -> Option<KeyValue> {
+        let mut buffer = Vec::new();
+        let _ = value.encode_by_ref(&mut buffer).unwrap();
+        MySql::bound(&buffer, &T::type_info())
+    }
+
+    proptest! {
+        #[test]
+        fn bound_values_are_read_back(n: i64, i: i16, u: u64, small: u8, text: String, blob: Vec<u8>, id: u128) {
+            prop_assert_eq!(read(n), Some(KeyValue::Integer(n.into())));
+            prop_assert_eq!(read(i), Some(KeyValue::Integer(i.into())));
+            prop_assert_eq!(read(u), Some(KeyValue::Integer(u.into())));
+            prop_assert_eq!(read(small), Some(KeyValue::Integer(small.into())));
+            prop_assert_eq!(read(text.as_str()), Some(KeyValue::Text(text.as_str().into())));
+            prop_assert_eq!(read(blob.as_slice()), Some(KeyValue::Bytes(blob.into())));
+            let id = Uuid::from_u128(id);
+            prop_assert_eq!(read(id), Some(KeyValue::Bytes(id.as_bytes().as_slice().into())));
+        }
+    }
+
+    #[test]
+    fn long_text_is_read_behind_its_length() {
+        let long = "x".repeat(70_000);
+        assert_eq!(read(long.as_str()), Some(KeyValue::Text(long.as_str().into())));
+    }
+}

@@ -208,15 +208,10 @@ impl Driver for Postgres {
     }
 
     fn bound(encoded: &sqlx::postgres::PgArgumentBuffer, kind: &sqlx::postgres::PgTypeInfo) -> Option<KeyValue> {
-        let encoded: &[u8] = encoded;
-        match kind.name() {
-            "INT2" => Some(KeyValue::Integer(i16::from_be_bytes(encoded.try_into().ok()?).into())),
-            "INT4" => Some(KeyValue::Integer(i32::from_be_bytes(encoded.try_into().ok()?).into())),
-            "INT8" => Some(KeyValue::Integer(i64::from_be_bytes(encoded.try_into().ok()?).into())),
-            "UUID" => Some(KeyValue::Uuid(Uuid::from_slice(encoded).ok()?)),
-            "TEXT" | "VARCHAR" | "NAME" => Some(KeyValue::Text(std::str::from_utf8(encoded).ok()?.into())),
-            "BYTEA" => Some(KeyValue::Bytes(encoded.into())),
-            _ => None,
+        let name = kind.name();
+        match name.strip_suffix("[]") {
+            Some(element) => elements(encoded, element),
+            None => scalar(encoded, name),
         }
     }
 
@@ -237,6 +232,38 @@ impl Driver for Postgres {
             Ok((!top.starts_with("LockRows")).then(|| format!("LockRows is not the plan's top node: {top}")))
         })
     }
+}
+
+/// A value in the binary format of its type.
+fn scalar(encoded: &[u8], kind: &str) -> Option<KeyValue> {
+    match kind {
+        "INT2" => Some(KeyValue::Integer(i16::from_be_bytes(encoded.try_into().ok()?).into())),
+        "INT4" => Some(KeyValue::Integer(i32::from_be_bytes(encoded.try_into().ok()?).into())),
+        "INT8" => Some(KeyValue::Integer(i64::from_be_bytes(encoded.try_into().ok()?).into())),
+        "UUID" => Some(KeyValue::Uuid(Uuid::from_slice(encoded).ok()?)),
+        "TEXT" | "VARCHAR" | "NAME" => Some(KeyValue::Text(std::str::from_utf8(encoded).ok()?.into())),
+        "BYTEA" => Some(KeyValue::Bytes(encoded.into())),
+        _ => None,
+    }
+}
+
+/// An array of one dimension, as the tuple of its elements (array_send in the server's arrayfuncs.c: dimensions, flags,
+/// type, then length and lower bound of each dimension, then each element behind its length).
+fn elements(encoded: &[u8], kind: &str) -> Option<KeyValue> {
+    let word = |at: usize| encoded.get(at..at + 4).and_then(|w| w.try_into().ok()).map(i32::from_be_bytes);
+    let count = match word(0)? {
+        0 => 0,
+        1 => usize::try_from(word(12)?).ok()?,
+        _ => return None,
+    };
+    let mut at = 20;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let length = usize::try_from(word(at)?).ok()?;
+        elements.push(scalar(encoded.get(at + 4..at + 4 + length)?, kind)?);
+        at += 4 + length;
+    }
+    Some(KeyValue::Tuple(elements.into()))
 }
 
 /// The type that a key column's values are sent as.
@@ -282,4 +309,41 @@ fn bytes(value: &KeyValue) -> Option<&[u8]> {
 
 fn integer(row: &PgRow, index: usize) -> Option<i64> {
     row.try_get::<i64, _>(index).ok().or_else(|| row.try_get::<i32, _>(index).ok().map(i64::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sqlx::{Encode, Type};
+
+    fn read<'q, T: Encode<'q, Postgres> + Type<Postgres>>(value: T) -> Option<KeyValue> {
+        let mut buffer = sqlx::postgres::PgArgumentBuffer::default();
+        let _ = value.encode_by_ref(&mut buffer).unwrap();
+        Postgres::bound(&buffer, &T::type_info())
+    }
+
+    proptest! {
+        #[test]
+        fn bound_values_are_read_back(n: i64, i: i32, text: String, blob: Vec<u8>, u: u128, list: Vec<i64>) {
+            prop_assert_eq!(read(n), Some(KeyValue::Integer(n.into())));
+            prop_assert_eq!(read(i), Some(KeyValue::Integer(i.into())));
+            prop_assert_eq!(read(text.as_str()), Some(KeyValue::Text(text.as_str().into())));
+            prop_assert_eq!(read(blob.as_slice()), Some(KeyValue::Bytes(blob.into())));
+            prop_assert_eq!(read(Uuid::from_u128(u)), Some(KeyValue::Uuid(Uuid::from_u128(u))));
+            let elements: Vec<KeyValue> = list.iter().map(|n| KeyValue::Integer((*n).into())).collect();
+            prop_assert_eq!(read(list), Some(KeyValue::Tuple(elements.into())));
+        }
+
+        #[test]
+        fn broken_arrays_are_no_keys(bytes: Vec<u8>) {
+            let _ = elements(&bytes, "INT8");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_read() {
+        assert_eq!(read(1.5f64), None);
+        assert_eq!(read(None::<i64>), None);
+    }
 }
