@@ -198,6 +198,7 @@ impl<E: Engine> Inner<E> {
         let shared = self.shared.clone();
         let mut cancelled = false;
         let result = {
+            let statement = statement.kept(shared.keeps_prepared);
             let fetch = E::fetch_all(self.connection.get(), statement);
             tokio::pin!(fetch);
             match tokio::time::timeout_at(until.into(), &mut fetch).await {

@@ -78,6 +78,8 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) changed: Arc<Notify>,
     /// A commit token was written by this process: there will be some to prune.
     pub(crate) tokens: AtomicBool,
+    /// Prepared statements outlive the transaction that made them: not behind every pooler.
+    pub(crate) keeps_prepared: bool,
 }
 
 impl<E: Engine> Db<E> {
@@ -164,6 +166,7 @@ impl<E: Engine> Shared<E> {
         catalog: Catalog,
         targets: Vec<Target>,
         options: Options,
+        keeps_prepared: bool,
     ) -> Arc<Shared<E>> {
         let (order, order_type, resources) = order;
         Arc::new(Shared {
@@ -180,6 +183,7 @@ impl<E: Engine> Shared<E> {
             creation_rows: OnceCell::new(),
             changed: Arc::default(),
             tokens: AtomicBool::new(false),
+            keeps_prepared,
             pool,
         })
     }

@@ -11,7 +11,7 @@ use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr,
 use crate::{
     KeyValue, ResourceInfo,
     catalog::Catalog,
-    check::Target,
+    check::{Finding, Target},
     failure::Failure,
     options::{Isolation, Options},
     statement::Statement,
@@ -81,6 +81,15 @@ pub struct Shape {
     pub room: usize,
 }
 
+/// The way to the server, as seen at start.
+#[derive(Debug)]
+pub struct Road {
+    /// A statement that was prepared in one transaction can be run in the next.
+    pub keeps_prepared: bool,
+    /// What stands against it.
+    pub findings: Vec<Finding>,
+}
+
 /// What rowlock asks of an engine. Not for users: reach the engine through [`Db`](crate::Db) and [`Tx`](crate::Tx).
 #[allow(clippy::type_complexity)] // The types are sqlx's own.
 pub trait Driver: Database {
@@ -121,6 +130,9 @@ pub trait Driver: Database {
         connection: &'e mut Self::Connection,
         order: &'static [ResourceInfo],
     ) -> BoxFuture<'e, Result<u64, sqlx::Error>>;
+
+    /// What stands between this process and the server, and whether the server has room for `processes` such pools.
+    fn road<'e>(pool: &'e sqlx::Pool<Self>, processes: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>>;
 
     // --- transactions ---
 

@@ -22,6 +22,7 @@ mod inner;
 mod install;
 mod key;
 mod kind;
+mod limits;
 mod lock;
 mod model;
 mod options;

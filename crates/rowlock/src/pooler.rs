@@ -108,6 +108,11 @@ pub(crate) fn is_prepared_statement_error(error: &dyn DatabaseError) -> bool {
 }
 
 impl Way {
+    /// Whether each connection of the pool is one of the server's.
+    pub(crate) fn is_straight(self) -> bool {
+        self == Way::Straight
+    }
+
     /// Whether a statement that was prepared in one transaction can be run in another.
     pub(crate) fn keeps_prepared(self) -> bool {
         matches!(self, Way::Straight | Way::Pooled)

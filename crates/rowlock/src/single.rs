@@ -43,7 +43,9 @@ impl<E: Engine> Kind<E> {
     pub async fn execute(&self, query: Query<E>) -> Result<u64, Error> {
         let began = Instant::now();
         let mut progress = Progress::default();
-        while !self.takes_token() {
+        // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
+        // two to different sessions.
+        while !self.takes_token() && self.shared.keeps_prepared {
             let connection = Connection::acquire(&self.shared).await?;
             let mut inner = self.attempt(connection, &progress);
             let statement = query.again()?;

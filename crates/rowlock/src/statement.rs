@@ -28,6 +28,15 @@ impl<E: Database> Statement<E> {
         Statement { sql, arguments: Some(arguments), persistent: true, prepared: None, bound: None }
     }
 
+    /// Whether it may stay prepared once it was sent: not behind a pooler that does not carry prepared statements.
+    pub(crate) fn kept(mut self, keeps_prepared: bool) -> Self {
+        if !keeps_prepared {
+            self.persistent = false;
+            self.prepared = None;
+        }
+        self
+    }
+
     pub(crate) fn with_bound(mut self, bound: Vec<Option<KeyValue>>) -> Self {
         self.bound = Some(bound);
         self

@@ -236,6 +236,7 @@ impl<E: Engine> Inner<E> {
 
     fn send(&mut self, statement: Statement<E>) -> Steps<'_, E> {
         self.sending();
+        let statement = statement.kept(self.shared.keeps_prepared);
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
         E::fetch_many(connection, statement)
@@ -255,6 +256,7 @@ impl<E: Engine> Inner<E> {
                 self.admit_after(&statement)?;
             }
             self.sending();
+            let statement = statement.kept(self.shared.keeps_prepared);
             let result = E::fetch_optional(self.connection.get(), statement).await;
             self.idle.answered();
             if let Err(error) = &result {

@@ -9,17 +9,18 @@ use std::{fmt::Write, time::Duration};
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{
-    Arguments, Column, MySql, MySqlConnection, Row, TypeInfo,
+    Arguments, Column, MySql, MySqlConnection, MySqlPool, Row, TypeInfo,
     error::DatabaseError,
     mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow, MySqlTypeInfo},
 };
 
-use super::{Driver, Engine, Shape, forward, made, placeholders};
+use super::{Driver, Engine, Road, Shape, forward, made, placeholders};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::Target,
     failure::Failure,
+    limits,
     options::{Isolation, Options},
 };
 
@@ -42,6 +43,14 @@ impl Driver for MySql {
         order: &'static [ResourceInfo],
     ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::mysql::fingerprint(connection, order))
+    }
+
+    fn road<'e>(pool: &'e MySqlPool, processes: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
+        Box::pin(async move {
+            let room = limits::of_mysql(pool).await?;
+            let finding = room.finding(pool.options().get_max_connections(), processes, pool.size());
+            Ok(Road { keeps_prepared: true, findings: finding.into_iter().collect() })
+        })
     }
 
     fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {

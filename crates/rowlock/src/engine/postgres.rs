@@ -7,16 +7,18 @@ use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
-use sqlx::{Arguments, Column, PgConnection, Postgres, Row, TypeInfo, error::DatabaseError, postgres::PgRow};
+use sqlx::{Arguments, Column, PgConnection, PgPool, Postgres, Row, TypeInfo, error::DatabaseError, postgres::PgRow};
 use uuid::Uuid;
 
-use super::{Driver, Engine, Shape, forward, made};
+use super::{Driver, Engine, Road, Shape, forward, made};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::Target,
     failure::Failure,
+    limits,
     options::{Isolation, Options},
+    pooler,
 };
 
 impl Engine for Postgres {}
@@ -38,6 +40,22 @@ impl Driver for Postgres {
         _: &'static [ResourceInfo],
     ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::postgres::fingerprint(connection))
+    }
+
+    fn road<'e>(pool: &'e PgPool, processes: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
+        Box::pin(async move {
+            let way = pooler::find_way(pool).await?;
+            // Behind a pooler the server's limit is the pooler's to share out.
+            let room = match way.is_straight() {
+                true => limits::of_postgres(pool).await?.finding(
+                    pool.options().get_max_connections(),
+                    processes,
+                    pool.size(),
+                ),
+                false => None,
+            };
+            Ok(Road { keeps_prepared: way.keeps_prepared(), findings: way.finding().into_iter().chain(room).collect() })
+        })
     }
 
     fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {

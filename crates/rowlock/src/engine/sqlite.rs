@@ -6,12 +6,12 @@ use std::fmt::Write;
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Wait};
 use sqlx::{
-    Arguments, Row, Sqlite, SqliteConnection,
+    Arguments, Row, Sqlite, SqliteConnection, SqlitePool,
     error::DatabaseError,
     sqlite::{SqliteArguments, SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo},
 };
 
-use super::{Driver, Engine, Shape, forward, placeholders};
+use super::{Driver, Engine, Road, Shape, forward, placeholders};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
@@ -38,6 +38,10 @@ impl Driver for Sqlite {
         _: &'static [ResourceInfo],
     ) -> BoxFuture<'e, Result<u64, sqlx::Error>> {
         Box::pin(catalog::sqlite::fingerprint(connection))
+    }
+
+    fn road<'e>(_: &'e SqlitePool, _: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
+        Box::pin(std::future::ready(Ok(Road { keeps_prepared: true, findings: Vec::new() })))
     }
 
     fn begin(_: Dialect, options: &Options, _: Option<Isolation>) -> String {
