@@ -54,6 +54,9 @@ pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint
     analysis.footprint.parameters = text.parameters;
     for (tokens, nesting) in text.statements {
         nesting.with_stack(|| analysis.tokens(tokens))?;
+        if let Some(what) = analysis.too_many {
+            return Err(Unreadable { reason: format!("more {what} than the model follows") });
+        }
     }
     Ok(analysis.footprint)
 }
@@ -71,7 +74,18 @@ pub(crate) struct Analysis<'s> {
     pub(crate) outputs: Outputs,
     /// InnoDB: the statement locks what its subqueries read.
     pub(crate) shares_reads: bool,
+    /// Of what there is so much that finding the locks could take long: see [`MAX_LOCKS`].
+    pub(crate) too_many: Option<&'static str>,
 }
+
+/// Most locks and opaque names of a text, each of which is compared with all others.
+const MAX_LOCKS: usize = 4_096;
+
+/// Most tables of one level, for the same reason. (MySQL joins 61.)
+pub(crate) const MAX_RELATIONS: usize = 256;
+
+/// Most CTEs that can be seen at once.
+pub(crate) const MAX_CTES: usize = 1_024;
 
 impl<'s> Analysis<'s> {
     fn new(dialect: Dialect, schema: &'s Schema) -> Analysis<'s> {
@@ -83,6 +97,7 @@ impl<'s> Analysis<'s> {
             ctes: Vec::new(),
             outputs: Outputs::default(),
             shares_reads: false,
+            too_many: None,
         }
     }
 
@@ -103,7 +118,9 @@ impl<'s> Analysis<'s> {
 
     pub(crate) fn opaque(&mut self, name: impl Into<String>) {
         let name = name.into();
-        if !self.footprint.opaque.contains(&name) {
+        if self.footprint.opaque.len() >= MAX_LOCKS {
+            self.too_many = Some("functions");
+        } else if !self.footprint.opaque.contains(&name) {
             self.footprint.opaque.push(name);
         }
     }
@@ -121,6 +138,10 @@ impl<'s> Analysis<'s> {
 
     pub(crate) fn lock_waiting(&mut self, table: &TableName, strength: Strength, rows: Rows, cause: Cause, wait: Wait) {
         if matches!(&rows, Rows::Keys { keys, .. } if keys.is_empty()) {
+            return;
+        }
+        if self.footprint.locks.len() >= MAX_LOCKS {
+            self.too_many = Some("locks");
             return;
         }
         let lock = Lock { table: table.clone(), strength: strength.on(self.dialect), rows, cause, wait };

@@ -317,7 +317,8 @@ pub(crate) fn as_stored(value: Value, type_name: &str) -> Value {
     match value {
         Value::Literal(Literal::Text(text)) if is_integer(type_name) => match text.trim().parse() {
             Ok(n) => Value::Literal(Literal::Integer(n)),
-            Err(_) => Value::Literal(Literal::Text(text)),
+            // An error on PostgreSQL; on MySQL '5abc' is equal to 5.
+            Err(_) => Value::Unknown,
         },
         other => other,
     }

@@ -1,6 +1,17 @@
 use std::fmt;
 
 /// Which server reads the statement. MySQL and MariaDB are told apart: they share a wire protocol, not a lock manager.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, analyze};
+///
+/// // A name in double quotes to one server, a string to the other.
+/// let sql = r#"SELECT * FROM users WHERE "name" = name FOR UPDATE"#;
+/// let rows = |dialect| analyze(sql, dialect, &Schema::default()).map(|f| f.locks[0].rows.to_string());
+/// assert_eq!(rows(Dialect::Postgres)?, "some rows");
+/// assert_eq!(rows(Dialect::MySql)?, "name = 'name'");
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dialect {
     /// PostgreSQL 12 to 18.

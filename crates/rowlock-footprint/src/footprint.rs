@@ -3,6 +3,18 @@ use std::fmt;
 use crate::{Strength, TableName};
 
 /// The locks that one statement takes, in the order in which it takes them where that is known.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, Verb, analyze};
+///
+/// let sql = "UPDATE orders SET total = app.price(id) WHERE id = $1";
+/// let footprint = analyze(sql, Dialect::Postgres, &Schema::default())?;
+/// assert_eq!(footprint.verb, Verb::Write);
+/// assert_eq!(footprint.locks.len(), 1);
+/// assert_eq!(footprint.parameters, 1);
+/// assert_eq!(footprint.opaque, ["app.price"]);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// What the statement does, for messages and for the guard's policy.
@@ -16,6 +28,18 @@ pub struct Footprint {
 }
 
 /// What a statement does.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, Verb, analyze};
+///
+/// let verb = |sql| analyze(sql, Dialect::Postgres, &Schema::default()).map(|f| f.verb);
+/// assert_eq!(verb("SELECT 1")?, Verb::Read);
+/// assert_eq!(verb("WITH gone AS (DELETE FROM orders RETURNING id) SELECT * FROM gone")?, Verb::Write);
+/// assert_eq!(verb("TRUNCATE orders")?, Verb::TableLock);
+/// // Of several, the one that a policy must look at most closely.
+/// assert_eq!(verb("UPDATE orders SET note = ''; COMMIT")?, Verb::TransactionControl);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// SELECT, with or without a locking clause; also VALUES, TABLE, SHOW, EXPLAIN without ANALYZE.
@@ -33,6 +57,17 @@ pub enum Verb {
 }
 
 /// Locks of one strength on some rows of one table.
+///
+/// ```
+/// use rowlock_footprint::{Cause, Dialect, Schema, Strength, Wait, analyze};
+///
+/// let sql = "SELECT * FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+/// let lock = analyze(sql, Dialect::Postgres, &Schema::default())?.locks.remove(0);
+/// assert_eq!((lock.table.name.as_str(), lock.strength), ("jobs", Strength::Update));
+/// assert_eq!((&lock.cause, lock.wait), (&Cause::LockingClause, Wait::SkipLocked));
+/// assert_eq!(lock.to_string(), "jobs: update, some rows, locking clause, skip locked");
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// The table's full name when the schema has it, else as written (folded).
@@ -48,6 +83,19 @@ pub struct Lock {
 }
 
 /// Which rows a lock is on.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Literal, Rows, Schema, Value, analyze};
+///
+/// let rows = |sql| analyze(sql, Dialect::Postgres, &Schema::default()).map(|f| f.locks[0].rows.clone());
+/// let number = |n| vec![Value::Literal(Literal::Integer(n))];
+/// assert_eq!(
+///     rows("DELETE FROM orders WHERE id IN (105, 42)")?,
+///     Rows::Keys { columns: vec!["id".into()], keys: vec![number(105), number(42)] }
+/// );
+/// assert_eq!(rows("DELETE FROM orders WHERE status = 'old' OR id = 7")?, Rows::Unknown);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// The rows in which `columns` equal one of `keys`. For a table of the schema: the columns of a whole primary or
@@ -66,6 +114,19 @@ pub enum Rows {
 }
 
 /// One value of a key, as the statement gives it.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Rows, Schema, Value, analyze};
+///
+/// let value = |sql| match analyze(sql, Dialect::Postgres, &Schema::default())?.locks.remove(0).rows {
+///     Rows::Keys { mut keys, .. } => Ok(keys.remove(0).remove(0)),
+///     _ => Ok(Value::Unknown),
+/// };
+/// assert_eq!(value("DELETE FROM orders WHERE id = $1::bigint")?, Value::Parameter(0));
+/// assert_eq!(value("DELETE FROM orders WHERE id = ANY($1)")?, Value::ParameterArray(0));
+/// assert_eq!(value("DELETE FROM orders WHERE id = $1 + 1")?, Value::Unknown);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// Written in the text.
@@ -80,6 +141,13 @@ pub enum Value {
 }
 
 /// A literal of the text.
+///
+/// ```
+/// use rowlock_footprint::Literal;
+///
+/// assert_eq!(Literal::Text("it's".into()).to_string(), "'it''s'");
+/// assert_eq!(Literal::Bytes(vec![0x0a, 0xff]).to_string(), "x'0aff'");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// An integer that fits.
@@ -93,6 +161,16 @@ pub enum Literal {
 }
 
 /// Why a statement takes a lock.
+///
+/// ```
+/// use rowlock_footprint::{Cause, Dialect, Schema, analyze};
+///
+/// let sql = "INSERT INTO stock (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = excluded.n";
+/// let footprint = analyze(sql, Dialect::Postgres, &Schema::default())?;
+/// let causes: Vec<_> = footprint.locks.into_iter().map(|l| l.cause).collect();
+/// assert_eq!(causes, [Cause::Insert, Cause::Upsert]);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// `FOR UPDATE` and its kin.
@@ -114,6 +192,14 @@ pub enum Cause {
 }
 
 /// What a statement does when it meets a lock of another transaction.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, Wait, analyze};
+///
+/// let sql = "SELECT * FROM orders WHERE id = ? FOR UPDATE NOWAIT";
+/// assert_eq!(analyze(sql, Dialect::MySql, &Schema::default())?.locks[0].wait, Wait::NoWait);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// It waits. (MariaDB's `WAIT n` waits, too, if not for ever.)
@@ -125,6 +211,13 @@ pub enum Wait {
 }
 
 /// A text that the model cannot read: a syntax error, a statement it does not know, or one that is too deep or too long.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, analyze};
+///
+/// let error = analyze("SELECT * FORM orders WHERE", Dialect::Postgres, &Schema::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "cannot read the statement: the statement should end before `orders` at Line: 1, Column: 15");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// What was wrong, with line and column where the parser knows them.

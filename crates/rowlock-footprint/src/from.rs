@@ -4,7 +4,7 @@ use sqlparser::ast::{Expr, Join, JoinConstraint, JoinOperator, ObjectName, Table
 
 use crate::{
     TableName, Value,
-    analyze::Analysis,
+    analyze::{Analysis, MAX_RELATIONS},
     locking::Clause,
     name,
     query::{alias_columns, argument, combined},
@@ -70,6 +70,10 @@ impl<'s> Analysis<'s> {
     }
 
     pub(crate) fn add_factor<'q>(&mut self, level: &mut Level<'s, 'q>, factor: &'q TableFactor, clauses: &[Clause]) {
+        if level.relations.len() >= MAX_RELATIONS {
+            self.too_many = Some("tables");
+            return;
+        }
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => self.add_table(level, name, alias.as_ref()),
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {

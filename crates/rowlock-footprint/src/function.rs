@@ -9,7 +9,7 @@ use sqlparser::ast::{Expr, Function, ObjectName, Statement, TableFactor, Visit, 
 
 use crate::{Dialect, name};
 
-/// The functions of a statement that are not known, in the order of the text.
+/// The functions of a statement that are not known, in the order of the text, each as often as it stands there.
 pub(crate) fn unknown(statement: &Statement, dialect: Dialect) -> Vec<String> {
     let mut names = Names { dialect, unknown: Vec::new() };
     let _ = statement.visit(&mut names);
@@ -51,10 +51,7 @@ struct Names {
 impl Names {
     fn meet(&mut self, name: &ObjectName) {
         if !is_known(name, self.dialect) {
-            let name = name::parts(name, self.dialect).join(".");
-            if !self.unknown.contains(&name) {
-                self.unknown.push(name);
-            }
+            self.unknown.push(name::parts(name, self.dialect).join("."));
         }
     }
 }

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use crate::{
     Cause, Dialect, Strength, Value, Verb, Wait,
-    analyze::Analysis,
+    analyze::{Analysis, MAX_CTES},
     condition::{self, Alternative, get},
     locking::{self, Clause},
     name,
@@ -32,6 +32,10 @@ impl<'s> Analysis<'s> {
         }
         if let Some(with) = &query.with {
             for cte in &with.cte_tables {
+                if self.ctes.len() >= MAX_CTES {
+                    self.too_many = Some("CTEs");
+                    break;
+                }
                 let name = name::fold(&cte.alias.name, self.dialect);
                 if with.recursive {
                     self.ctes.push(Cte { name: name.clone(), output: Output::unknown() });

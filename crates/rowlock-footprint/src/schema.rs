@@ -2,6 +2,14 @@ use std::{collections::HashMap, fmt};
 
 /// A table's name as the server stores it: unquoted names of a statement are folded as the dialect folds them before
 /// they are looked up.
+///
+/// ```
+/// use rowlock_footprint::TableName;
+///
+/// let name = TableName::parse("public.orders");
+/// assert_eq!((name.schema.as_deref(), name.name.as_str()), (Some("public"), "orders"));
+/// assert_eq!(name.to_string(), "public.orders");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
     /// The schema (PostgreSQL), database (MySQL, MariaDB) or attached database (SQLite); `None`: found by the search path.
@@ -33,6 +41,16 @@ impl fmt::Display for TableName {
 ///
 /// Read from a live server by the library and from a dump by the command. An empty schema is a valid one: then every
 /// statement is read without it, and what it cannot know is [`Rows::Unknown`](crate::Rows::Unknown).
+///
+/// ```
+/// use rowlock_footprint::{Schema, Table, TableName};
+///
+/// let mut schema = Schema::default();
+/// schema.search_path = vec!["public".into()];
+/// schema.insert(Table::new(TableName::parse("public.orders")));
+/// assert!(schema.table(&TableName::parse("orders")).is_some());
+/// assert!(schema.table(&TableName::parse("archive.orders")).is_none());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     tables: HashMap<TableName, Table>,
@@ -74,6 +92,22 @@ impl Schema {
 }
 
 /// One table.
+///
+/// ```
+/// use rowlock_footprint::{Column, Dialect, Schema, Strength, Table, TableName, UniqueKey, analyze};
+///
+/// let mut users = Table::new(TableName::parse("users"));
+/// users.primary_key = vec!["id".into()];
+/// users.unique_keys.push(UniqueKey { name: "users_email_key".into(), columns: vec!["email".into()], partial: false });
+/// let mut schema = Schema::default();
+/// schema.insert(users);
+///
+/// // A column that a foreign key could point at needs the strongest lock.
+/// let strength = |sql| analyze(sql, Dialect::Postgres, &schema).map(|f| f.locks[0].strength);
+/// assert_eq!(strength("UPDATE users SET name = 'x' WHERE id = 1")?, Strength::NoKeyUpdate);
+/// assert_eq!(strength("UPDATE users SET email = 'x' WHERE id = 1")?, Strength::Update);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Its full name.
@@ -122,6 +156,24 @@ impl Table {
 }
 
 /// One column.
+///
+/// ```
+/// use rowlock_footprint::{Column, Dialect, Rows, Schema, Table, TableName, analyze};
+///
+/// let column = |name: &str, generated| Column {
+///     name: name.into(), type_name: "bigint".into(), nullable: false, generated, collation: None, bytewise: true,
+/// };
+/// let mut events = Table::new(TableName::parse("events"));
+/// events.columns = vec![column("id", true), column("kind", false)];
+/// events.primary_key = vec!["id".into()];
+/// let mut schema = Schema::default();
+/// schema.insert(events);
+///
+/// // Nobody else can have the key that the server makes, so nobody is waited for.
+/// let footprint = analyze("INSERT INTO events (kind) VALUES (1)", Dialect::Postgres, &schema)?;
+/// assert_eq!(footprint.locks[0].rows, Rows::Fresh);
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name as stored.
@@ -141,6 +193,18 @@ pub struct Column {
 }
 
 /// A unique constraint or a unique index.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Schema, Table, TableName, UniqueKey, analyze};
+///
+/// let mut users = Table::new(TableName::parse("users"));
+/// users.unique_keys.push(UniqueKey { name: "users_email_key".into(), columns: vec!["email".into()], partial: false });
+/// let mut schema = Schema::default();
+/// schema.insert(users);
+/// let footprint = analyze("DELETE FROM users WHERE email = $1", Dialect::Postgres, &schema)?;
+/// assert_eq!(footprint.locks[0].rows.to_string(), "email = $1");
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniqueKey {
     /// The index's name: `PRIMARY`, `orders_pkey`.
@@ -152,6 +216,22 @@ pub struct UniqueKey {
 }
 
 /// A foreign key, seen from its child.
+///
+/// ```
+/// use rowlock_footprint::{Action, Dialect, ForeignKey, Schema, Table, TableName, analyze};
+///
+/// let mut lines = Table::new(TableName::parse("order_lines"));
+/// lines.foreign_keys.push(ForeignKey {
+///     name: "lines_order".into(), columns: vec!["order_id".into()], parent: TableName::parse("orders"),
+///     parent_columns: vec!["id".into()], on_delete: Action::Cascade, on_update: Action::NoAction, deferred: false,
+/// });
+/// let mut schema = Schema::default();
+/// schema.insert(Table::new(TableName::parse("orders")));
+/// schema.insert(lines);
+/// let footprint = analyze("DELETE FROM orders WHERE id = $1", Dialect::Postgres, &schema)?;
+/// assert_eq!(footprint.locks[1].to_string(), "order_lines: update, some rows, cascade of lines_order");
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKey {
     /// The constraint's name.
@@ -171,6 +251,23 @@ pub struct ForeignKey {
 }
 
 /// What happens to the children when a parent goes or changes its key.
+///
+/// ```
+/// use rowlock_footprint::{Action, Dialect, ForeignKey, Schema, Table, TableName, analyze};
+///
+/// let mut lines = Table::new(TableName::parse("order_lines"));
+/// lines.foreign_keys.push(ForeignKey {
+///     name: "lines_order".into(), columns: vec!["order_id".into()], parent: TableName::parse("orders"),
+///     parent_columns: vec!["id".into()], on_delete: Action::Restrict, on_update: Action::SetNull, deferred: false,
+/// });
+/// let mut schema = Schema::default();
+/// schema.insert(Table::new(TableName::parse("orders")));
+/// schema.insert(lines);
+/// let of_children = |sql| analyze(sql, Dialect::Postgres, &schema).map(|f| f.locks[1].to_string());
+/// assert_eq!(of_children("DELETE FROM orders")?, "order_lines: key share, some rows, foreign key lines_order");
+/// assert_eq!(of_children("UPDATE orders SET id = 5")?, "order_lines: no key update, some rows, cascade of lines_order");
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// An error, by the statement or later.

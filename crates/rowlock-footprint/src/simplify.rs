@@ -19,12 +19,12 @@ pub(crate) fn simplify(mut tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<
     if dialect.is_innodb() {
         drop_modifiers(&mut tokens);
         if is_word(tokens.first(), "update") {
-            join_by_words(&mut tokens);
+            tokens = join_by_words(tokens);
         }
         drop_into_variables(&mut tokens);
     } else {
         drop_conflict_expression(&mut tokens);
-        drop_subscripts(&mut tokens);
+        tokens = drop_subscripts(tokens);
         replace_current_of(&mut tokens);
     }
     tokens
@@ -46,33 +46,34 @@ fn drop_modifiers(tokens: &mut Vec<TokenWithSpan>) {
     let end = (1..tokens.len()).find(|&i| !MODIFIERS.iter().any(|m| is_word(tokens.get(i), m))).unwrap_or(tokens.len());
     tokens.drain(1..end);
     if is_word(tokens.first(), "delete") {
-        let mut at = 1;
-        while at < tokens.len() && !["where", "set", "using"].iter().any(|w| is_word(tokens.get(at), w)) {
-            match (&tokens[at].token, tokens.get(at + 1).map(|t| &t.token)) {
-                (Token::Period, Some(Token::Mul)) => drop(tokens.drain(at..at + 2)),
-                _ => at += 1,
-            }
-        }
+        let end = (1..tokens.len()).find(|&i| is_word(tokens.get(i), "where")).unwrap_or(tokens.len());
+        let star = |at: usize| at + 1 < end && tokens[at].token == Token::Period && tokens[at + 1].token == Token::Mul;
+        let stars: Vec<bool> = (0..tokens.len()).map(|at| star(at) || (at > 0 && star(at - 1))).collect();
+        let mut stars = stars.into_iter();
+        tokens.retain(|_| stars.next() != Some(true));
     }
 }
 
 /// MySQL's `UPDATE a, b SET ..` as `UPDATE a CROSS JOIN b SET ..`.
-fn join_by_words(tokens: &mut Vec<TokenWithSpan>) {
+fn join_by_words(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut depth = 0_usize;
-    let mut at = 0;
-    while at < tokens.len() && !(depth == 0 && is_word(tokens.get(at), "set")) {
-        match tokens[at].token {
+    let mut before_set = true;
+    let mut out = Vec::with_capacity(tokens.len() + 1);
+    for token in tokens {
+        before_set &= depth > 0 || !is_word(Some(&token), "set");
+        match token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
-            Token::Comma if depth == 0 => {
-                let place = tokens[at].span;
-                let words = ["CROSS", "JOIN"].map(|w| TokenWithSpan { token: Token::make_keyword(w), span: place });
-                tokens.splice(at..=at, words);
-            }
             _ => {}
         }
-        at += 1;
+        if before_set && depth == 0 && token.token == Token::Comma {
+            let word = |w| TokenWithSpan { token: Token::make_keyword(w), span: token.span };
+            out.extend(["CROSS", "JOIN"].map(word));
+        } else {
+            out.push(token);
+        }
     }
+    out
 }
 
 /// MySQL's `SELECT .. INTO @a, @b`.
@@ -120,26 +121,34 @@ fn drop_conflict_expression(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// PostgreSQL's `SET a[1] = ..`: the column is assigned, whatever part of it.
-fn drop_subscripts(tokens: &mut Vec<TokenWithSpan>) {
-    let Some(mut at) = (0..tokens.len()).find(|&i| is_word(tokens.get(i), "set")) else { return };
-    let mut depth = 0_usize;
-    let mut target = true;
-    while at + 1 < tokens.len() && !(depth == 0 && ["where", "from"].iter().any(|w| is_word(tokens.get(at), w))) {
-        match &tokens[at].token {
+fn drop_subscripts(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut in_set = false;
+    let mut target = false;
+    // Of a subscript that is left out, and of anything else.
+    let (mut left_out, mut depth) = (0_usize, 0_usize);
+    for token in tokens {
+        if depth == 0 && left_out == 0 && is_word(Some(&token), "set") {
+            (in_set, target) = (true, true);
+        }
+        in_set &= depth > 0 || !["where", "from"].iter().any(|w| is_word(Some(&token), w));
+        match &token.token {
+            Token::LBracket if left_out > 0 || (in_set && target && depth == 0) => left_out += 1,
+            Token::RBracket if left_out > 0 => {
+                left_out -= 1;
+                continue;
+            }
             Token::LParen | Token::LBracket => depth += 1,
             Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
             Token::Comma if depth == 0 => target = true,
             Token::Eq => target = false,
-            Token::Word(_) if target && depth == 0 && tokens[at + 1].token == Token::LBracket => {
-                let close =
-                    (at + 2..tokens.len()).find(|&i| tokens[i].token == Token::RBracket).unwrap_or(tokens.len() - 1);
-                tokens.drain(at + 1..=close);
-                continue;
-            }
             _ => {}
         }
-        at += 1;
+        if left_out == 0 {
+            out.push(token);
+        }
     }
+    out
 }
 
 /// `WHERE CURRENT OF cursor` names a row that the text does not show, as `WHERE TRUE` does.

@@ -7,6 +7,16 @@ use crate::Dialect;
 /// PostgreSQL has all four. InnoDB has two: [`Share`](Self::Share) (`S`) and [`Update`](Self::Update) (`X`); the other
 /// two are rounded up by [`on`](Self::on). SQLite has one lock for the whole file; there the strengths of PostgreSQL are
 /// kept so that a violation is found as on a server.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Strength};
+///
+/// // A child's INSERT does not wait for an UPDATE of its parent on PostgreSQL; on InnoDB it does.
+/// let (child, parent) = (Strength::KeyShare, Strength::NoKeyUpdate);
+/// assert!(!child.on(Dialect::Postgres).conflicts(parent.on(Dialect::Postgres)));
+/// assert!(child.on(Dialect::MySql).conflicts(parent.on(Dialect::MySql)));
+/// assert_eq!(Strength::ALL.into_iter().max(), Some(Strength::Update));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Strength {
     /// `FOR KEY SHARE`: the key may not change and the row may not go. What a foreign key check takes on the parent.

@@ -6,6 +6,8 @@
 //! a tree that is as deep as the chain is long, and `a JOIN a JOIN ..` with a call inside the other, and neither counts as
 //! depth to it. [`Nesting`] tells how deep a statement can go, so that it gets a stack that is large enough.
 
+use std::collections::HashSet;
+
 use sqlparser::{
     dialect::{Dialect as SqlDialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect},
     keywords::Keyword,
@@ -46,8 +48,7 @@ impl Text {
         let tokens = Tokenizer::new(grammar(dialect), sql)
             .tokenize_with_location()
             .map_err(|e| Unreadable { reason: e.to_string() })?;
-        let mut tokens = without_space(tokens);
-        let parameters = Parameters::number(&mut tokens, dialect);
+        let (tokens, parameters) = Parameters::number(without_space(tokens), dialect);
         let mut statements = Vec::new();
         for tokens in cut(tokens) {
             let nesting = Nesting::of(&tokens)?;
@@ -98,29 +99,29 @@ fn without_space(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 /// its first appearance.
 struct Parameters {
     highest: usize,
-    names: Vec<String>,
+    names: HashSet<String>,
 }
 
 impl Parameters {
     /// Rewrites each placeholder of `tokens` to `$n` (or leaves a named one as it is) and returns the highest n.
-    fn number(tokens: &mut Vec<TokenWithSpan>, dialect: Dialect) -> usize {
-        let mut parameters = Parameters { highest: 0, names: Vec::new() };
-        let mut at = 0;
-        while at < tokens.len() {
+    fn number(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> (Vec<TokenWithSpan>, usize) {
+        let mut parameters = Parameters { highest: 0, names: HashSet::new() };
+        let mut numbered = Vec::with_capacity(tokens.len());
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(mut token) = tokens.next() {
             if dialect == Dialect::Sqlite
-                && matches!(tokens[at].token, Token::Colon | Token::AtSign)
-                && let Some(name) = word_of(tokens.get(at + 1)).map(|w| format!("{}{w}", tokens[at].token))
+                && matches!(token.token, Token::Colon | Token::AtSign)
+                && let Some(name) = word_of(tokens.peek()).map(|w| format!("{}{w}", token.token))
             {
-                tokens.remove(at + 1);
-                tokens[at].token = Token::Placeholder(name);
+                tokens.next();
+                token.token = Token::Placeholder(name);
             }
-            if let Token::Placeholder(text) = &tokens[at].token {
-                let renamed = parameters.place(text);
-                tokens[at].token = Token::Placeholder(renamed);
+            if let Token::Placeholder(text) = &token.token {
+                token.token = Token::Placeholder(parameters.place(text));
             }
-            at += 1;
+            numbered.push(token);
         }
-        parameters.highest
+        (numbered, parameters.highest)
     }
 
     fn place(&mut self, text: &str) -> String {
@@ -131,8 +132,7 @@ impl Parameters {
                 digits.parse().unwrap_or(usize::MAX)
             }
             _ => {
-                if !self.names.iter().any(|n| n == text) {
-                    self.names.push(text.to_owned());
+                if self.names.insert(text.to_owned()) {
                     self.highest = self.highest.saturating_add(1);
                 }
                 return text.to_owned();

@@ -26,7 +26,6 @@ pub(crate) fn constant(expr: &Expr, dialect: Dialect) -> Option<Value> {
         Expr::TypedString(typed) => literal(&typed.value.value, dialect).map(|value| cast(value, &typed.data_type)),
         // MySQL's character set introducer: _utf8mb4'x'.
         Expr::Prefixed { value, .. } => constant(value, dialect),
-        Expr::Collate { expr, .. } => constant(expr, dialect),
         // A user variable of the session.
         Expr::Identifier(ident)
             if dialect.is_innodb() && ident.quote_style.is_none() && ident.value.starts_with('@') =>
@@ -65,8 +64,12 @@ pub(crate) fn parameter(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// A cast keeps the value; a literal takes the kind that it is cast to.
+/// A cast keeps the value, unless it is to a type of some length, which may cut it; a literal takes the kind that it is
+/// cast to.
 fn cast(value: Value, to: &DataType) -> Value {
+    if may_cut(to) {
+        return Value::Unknown;
+    }
     match value {
         Value::Literal(Literal::Text(text)) if is_integer(to) => {
             text.trim().parse().map_or(Value::Unknown, |n| Value::Literal(Literal::Integer(n)))
@@ -78,6 +81,23 @@ fn cast(value: Value, to: &DataType) -> Value {
         },
         Value::Literal(Literal::Integer(n)) if is_text(to) => Value::Literal(Literal::Text(n.to_string())),
         other => other,
+    }
+}
+
+fn may_cut(to: &DataType) -> bool {
+    match to {
+        DataType::Text
+        | DataType::Uuid
+        | DataType::Bytea
+        | DataType::Varchar(None)
+        | DataType::CharacterVarying(None)
+        | DataType::Custom(_, _)
+        | DataType::Array(_)
+        | DataType::Unspecified => false,
+        // PostgreSQL's `char` has one character; MySQL's in a cast, as many as there are: one cannot tell here.
+        DataType::Char(_) | DataType::Character(_) => true,
+        other if is_integer(other) => false,
+        other => other.to_string().contains('('),
     }
 }
 

@@ -213,9 +213,43 @@ fn long_lists_are_read() {
     assert_eq!(keys.len(), 20_000);
 }
 
+/// What repeats is read, or refused, in time that grows with its length.
+#[test]
+fn wide_statements() {
+    let texts = [
+        format!("select * from a{} for update", ", a".repeat(25_000)),
+        format!("update a{} set x = 1", ", a".repeat(20_000)),
+        format!("delete a.*{} from a", ", a.*".repeat(20_000)),
+        format!("update a set x[1] = 1{}", ", x[1] = 1".repeat(10_000)),
+        format!("update a set x = :a{}", (0..10_000).map(|n| format!(", x = :a{n}")).collect::<String>()),
+        format!("select f(){}", (0..10_000).map(|n| format!(", f{n}()")).collect::<String>()),
+        (0..5_000).map(|n| format!("delete from t where id = {n};")).collect(),
+        format!(
+            "with a as (select 1){} select 1",
+            (0..5_000).map(|n| format!(", a{n} as (select 1)")).collect::<String>()
+        ),
+        format!("select 1{}", ", (select 1 from t for update)".repeat(20_000)),
+        format!("insert into inventories values (1, 1){}", ", (1, 1)".repeat(10_000)),
+        format!("select * from order_lines where (order_id, line) in ((1, 1){}) for update", ", (1, 2)".repeat(10_000)),
+    ];
+    for sql in &texts {
+        for dialect in [Dialect::Postgres, Dialect::MySql] {
+            let start = std::time::Instant::now();
+            let _ = analyze(sql, dialect, &SCHEMA);
+            // A debug build on a busy machine: what is quadratic takes minutes.
+            assert!(start.elapsed().as_secs() < 20, "{dialect}: {}", &sql[..60]);
+        }
+    }
+}
+
 #[test]
 fn bounds_are_told() {
     let reason = |sql: &str| analyze(sql, Dialect::Postgres, &Schema::default()).unwrap_err().reason;
+    assert!(reason(&format!("select * from a{}", ", a".repeat(300))).contains("more tables than"));
+    assert!(
+        reason(&format!("select f(){}", (0..5_000).map(|n| format!(", f{n}()")).collect::<String>()))
+            .contains("functions")
+    );
     assert!(reason(&" ".repeat((1 << 20) + 1)).contains("bytes long"));
     assert!(
         reason(&format!("select 1{}", " + 1".repeat(1_001)))
