@@ -217,7 +217,7 @@ impl<E: Engine> Inner<E> {
                 }
             }
         };
-        self.idle.answered();
+        self.pace.answered();
         let error = match result {
             Ok(rows) => return Ok(rows),
             Err(error) => error,

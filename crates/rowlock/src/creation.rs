@@ -97,7 +97,7 @@ pub(crate) async fn take<E: Engine>(
             }
         }
     };
-    inner.idle.answered();
+    inner.pace.answered();
     let busy = || Error::Busy {
         kind: inner.kind.clone(),
         resource: resource.name,

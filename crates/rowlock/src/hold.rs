@@ -40,27 +40,36 @@ impl Hold {
     }
 }
 
-/// Time between statements while locks are held: what an outside call inside a transaction shows as.
+/// Whether a statement is under way, and the time in which none was: what an outside call inside a transaction shows as.
 #[derive(Default)]
-pub(crate) struct Idle {
-    total: Duration,
-    since: Option<Instant>,
+pub(crate) struct Pace {
+    idle: Duration,
+    idle_since: Option<Instant>,
+    under_way: bool,
 }
 
-impl Idle {
-    /// A statement was answered; from here on the transaction is idle.
-    pub(crate) fn answered(&mut self) {
-        self.since = Some(Instant::now());
-    }
-
+impl Pace {
     /// A statement is sent.
     pub(crate) fn sent(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.total += since.elapsed();
+        if let Some(since) = self.idle_since.take() {
+            self.idle += since.elapsed();
         }
+        self.under_way = true;
     }
 
-    pub(crate) fn total(&self) -> Duration {
-        self.total + self.since.map_or(Duration::ZERO, |s| s.elapsed())
+    /// The statement is being answered; from here on the transaction is idle.
+    pub(crate) fn answered(&mut self) {
+        self.idle_since = Some(Instant::now());
+        self.under_way = false;
+    }
+
+    /// A statement was sent and not answered: when its future is gone, so is what is known of the connection.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way
+    }
+
+    /// All the time between statements.
+    pub(crate) fn idle(&self) -> Duration {
+        self.idle + self.idle_since.map_or(Duration::ZERO, |s| s.elapsed())
     }
 }

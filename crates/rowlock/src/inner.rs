@@ -13,7 +13,7 @@ use crate::{
     error::{Error, KindName, Refusal, Violation},
     failure::Failure,
     held::Held,
-    hold::{Hold, Idle},
+    hold::{Hold, Pace},
     model::Model,
     options::{Guard, Options},
     place::Place,
@@ -30,7 +30,7 @@ pub(crate) struct Inner<E: Engine> {
     pub(crate) wanted: BTreeMap<Place, Strength>,
     pub(crate) seen: Seen,
     pub(crate) hold: Arc<Hold>,
-    pub(crate) idle: Idle,
+    pub(crate) pace: Pace,
     /// Late places are waited for: this attempt is the stated fallback after too many restarts.
     pub(crate) fallback: bool,
     /// Makes the names of savepoints.
@@ -55,13 +55,13 @@ pub(crate) enum Seen {
 pub(crate) struct Notes<'a, E: Engine> {
     shared: &'a Shared<E>,
     seen: &'a mut Seen,
-    idle: &'a mut Idle,
+    pace: &'a mut Pace,
 }
 
 impl<E: Engine> Notes<'_, E> {
     /// Every statement's error passes here on its way to the user.
     pub(crate) fn note(&mut self, error: &sqlx::Error) {
-        self.idle.answered();
+        self.pace.answered();
         let failure = Failure::of::<E>(self.shared.dialect, error);
         if failure == Failure::SchemaChanged {
             self.shared.schema_may_have_changed();
@@ -78,7 +78,7 @@ impl<E: Engine> Notes<'_, E> {
 
     /// A statement was answered.
     pub(crate) fn answered(&mut self) {
-        self.idle.answered();
+        self.pace.answered();
     }
 }
 
@@ -93,8 +93,8 @@ impl<E: Engine> Inner<E> {
 
     /// The connection, and beside it where its answers are noted.
     pub(crate) fn split(&mut self) -> (&mut E::Connection, Notes<'_, E>) {
-        let Inner { connection, shared, seen, idle, .. } = self;
-        (connection.get(), Notes { shared, seen, idle })
+        let Inner { connection, shared, seen, pace, .. } = self;
+        (connection.get(), Notes { shared, seen, pace })
     }
 
     /// Notes a statement's error.
@@ -104,8 +104,19 @@ impl<E: Engine> Inner<E> {
 
     /// Before a statement is sent.
     pub(crate) fn sending(&mut self) {
-        self.idle.sent();
+        self.note_abandoned();
+        self.pace.sent();
         self.shared.counters.count(Event::Statement, &self.kind);
+    }
+
+    /// A statement whose future was dropped before it was answered (a timeout of the user's around it) may have been done
+    /// or not: nothing of the transaction may be committed. Whether there is one.
+    pub(crate) fn note_abandoned(&mut self) -> bool {
+        let abandoned = self.pace.is_under_way();
+        if abandoned && matches!(self.seen, Seen::Fine) {
+            self.seen = Seen::Aborted("a statement's future was dropped before it was answered".into());
+        }
+        abandoned
     }
 
     /// A lock out of order that cannot be mended. An error where the guard enforces, else it is traced.

@@ -36,7 +36,7 @@ use crate::{
     error::{Attempt, Error, KindName},
     failure::Failure,
     held::Held,
-    hold::{Hold, Idle},
+    hold::{Hold, Pace},
     inner::{Inner, Seen},
     options::{Options, settings},
     place::Place,
@@ -215,9 +215,9 @@ impl<E: Engine> Kind<E> {
                     }
                     // A row that was made meanwhile and is busy: it is in the union from now on.
                     Seen::Late => {
-                        self.restart(progress, &mut inner);
+                        let again = self.restart(progress, &mut inner, began);
                         inner.connection.rollback().await;
-                        Ok(None)
+                        again.map(|()| None)
                     }
                     Seen::Fine | Seen::Aborted(_) => {
                         inner.connection.rollback().await;
@@ -240,7 +240,7 @@ impl<E: Engine> Kind<E> {
             wanted: BTreeMap::new(),
             seen: Seen::Fine,
             hold: Arc::new(Hold::default()),
-            idle: Idle::default(),
+            pace: Pace::default(),
             fallback: progress.restarts >= self.options.restarts,
             savepoints: 0,
         })
@@ -250,7 +250,8 @@ impl<E: Engine> Kind<E> {
         self.options.commit_token
     }
 
-    fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>) {
+    /// Takes what the attempt held and wanted into what the next one locks up front; or gives up for the time.
+    fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>, began: Instant) -> Result<(), Error> {
         progress.restarts += 1;
         self.shared.counters.count(Event::Restart, &self.name);
         for (place, strength) in inner.held.places() {
@@ -261,6 +262,13 @@ impl<E: Engine> Kind<E> {
             let s = progress.union.entry(place).or_insert(strength);
             *s = (*s).max(strength);
         }
+        let after = began.elapsed();
+        if after <= self.options.deadline {
+            return Ok(());
+        }
+        let message = format!("a late place was busy, {} times", progress.restarts);
+        progress.attempts.push(Attempt { failure: Failure::Busy, message, after });
+        Err(Error::Exhausted { kind: self.name.clone(), attempts: std::mem::take(&mut progress.attempts) })
     }
 
     /// Ends an attempt by what the connection saw.
@@ -286,11 +294,29 @@ impl<E: Engine> Kind<E> {
             return done(Error::Escaped { kind: self.name.clone() });
         };
         self.watch_hold(&inner);
+        if inner.note_abandoned() {
+            // What the connection would answer next is not known: hang up, which rolls back.
+            let cause = match std::mem::take(&mut inner.seen) {
+                Seen::Aborted(cause) | Seen::Transient(_, cause) => cause,
+                Seen::Fine | Seen::Late => String::new(),
+            };
+            drop(inner);
+            return match result {
+                Ok(_) => done(Error::RolledBack { kind: self.name.clone(), cause }),
+                Err(error) => {
+                    self.shared.counters.count(Event::RolledBack, &self.name);
+                    Ended::Done(Err(error))
+                }
+            };
+        }
         match (std::mem::take(&mut inner.seen), result) {
             (Seen::Late, _) => {
-                self.restart(progress, &mut inner);
+                let again = self.restart(progress, &mut inner, began);
                 inner.connection.rollback().await;
-                Ended::Again
+                match again {
+                    Ok(()) => Ended::Again,
+                    Err(error) => done(error),
+                }
             }
             (Seen::Transient(failure, message), _) => {
                 inner.connection.rollback().await;
@@ -377,7 +403,7 @@ impl<E: Engine> Kind<E> {
         let Some(held) = inner.hold.held() else { return };
         metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.to_string()).record(held.as_secs_f64());
         if held > self.options.hold_budget {
-            let idle = inner.idle.total();
+            let idle = inner.pace.idle();
             tracing::warn!(
                 kind = %self.name, ?held, ?idle, places = inner.held.len(), budget = ?self.options.hold_budget,
                 "rowlock: locks were held longer than the budget; idle time is time between statements"

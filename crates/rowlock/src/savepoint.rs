@@ -82,7 +82,7 @@ impl<E: Engine> Inner<E> {
     async fn control(&mut self, sql: String) -> Result<(), Error> {
         self.sending();
         let result = E::batch(self.connection.get(), AssertSqlSafe(sql).into_sql_str()).await;
-        self.idle.answered();
+        self.pace.answered();
         if let Err(error) = result {
             self.note(&error);
             return Err(error.into());

@@ -242,8 +242,7 @@ impl<E: Engine> Inner<E> {
         E::fetch_many(connection, statement)
             .inspect(move |step| match step {
                 Err(error) => notes.note(error),
-                Ok(Either::Left(_)) => notes.answered(),
-                Ok(Either::Right(_)) => {}
+                Ok(_) => notes.answered(),
             })
             .boxed()
     }
@@ -258,7 +257,7 @@ impl<E: Engine> Inner<E> {
             self.sending();
             let statement = statement.kept(self.shared.keeps_prepared);
             let result = E::fetch_optional(self.connection.get(), statement).await;
-            self.idle.answered();
+            self.pace.answered();
             if let Err(error) = &result {
                 self.note(error);
             }

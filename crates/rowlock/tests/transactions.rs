@@ -215,3 +215,26 @@ engines! { postgres:
         assert!(locked.is_ok(), "{locked:?}");
     }
 }
+
+engines! { servers:
+    async fn a_statement_that_is_given_up_takes_its_transaction_with_it<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        let mut holder = test.session("holder").await;
+        holder.run("begin").await;
+        holder.run("update inventories set n = 0 where id = 20").await;
+        let result = db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([10]).await?;
+            add(&mut tx, "orders", 10, 1).await?;
+            // The author's own timeout, instead of `.wait(..)`: the Tx is dropped with the future, and `Ok` is returned.
+            let lock = tx.lock::<Inventory>([20]).into_future();
+            let blocked = async { test.until_blocked(1).await };
+            tokio::select! { _ = lock => panic!("the row is held"), _ = blocked => Ok::<_, Error>(()) }
+        }).await;
+        assert!(matches!(&result, Err(Error::RolledBack { .. })), "{result:?}");
+        // The session is ended at the server, so that its row is free although the holder still holds.
+        let free = db.kind("again").transaction(async |tx| tx.lock::<Order>([10]).await.map(drop)).await;
+        assert!(free.is_ok(), "{free:?}");
+        assert_eq!(test.value("select n from orders where id = 10").await, "1000");
+        holder.run("rollback").await;
+    }
+}

@@ -99,7 +99,7 @@ impl Driver for Postgres {
             "57014" => Failure::Cancelled,
             "23505" => Failure::Duplicate,
             // 25P03: idle_in_transaction_session_timeout; 25P04: transaction_timeout.
-            "57P01" | "57P02" | "57P03" | "57P05" => Failure::ConnectionLost,
+            "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => Failure::ConnectionLost,
             "42P01" | "42703" => Failure::SchemaChanged,
             "0A000" if error.message().contains("cached plan") => Failure::SchemaChanged,
             code if code.starts_with("08") => Failure::ConnectionLost,
