@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use axum::Router;
+use rowlock::Db;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::PgConnectOptions;
@@ -13,6 +14,7 @@ use sqlx::{Connection, MySql, Pool, Postgres, Sqlite};
 
 use crate::api;
 use crate::invariant::Report;
+use crate::locks::ShopOrder;
 use crate::settings::Settings;
 use crate::shop::{Shop, Stats};
 use crate::store::Store;
@@ -129,14 +131,21 @@ impl AnyShop {
 }
 
 async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connection>::Options) -> Result<Shop<E>> {
-    let pool: Pool<E> = PoolOptions::new()
-        .max_connections(settings.connections)
-        .acquire_timeout(ACQUIRE)
-        .connect_with(options)
-        .await
-        .with_context(|| format!("cannot connect to the {} database", E::NAME))?;
+    let pool = connect::<E>(options.clone(), settings.connections).await?;
     E::migrate(&pool).await.context("cannot bring the tables up to date")?;
-    Ok(Shop::naive(pool))
+    if settings.naive {
+        return Ok(Shop::naive(pool));
+    }
+    // Where the database has one writer, transactions queue for its connection, first come first served. With a
+    // connection each they would poll the file for it, at long intervals and in no order.
+    let writers = if E::ONE_WRITER { connect::<E>(options, 1).await? } else { pool.clone() };
+    let db = Db::builder(ShopOrder).wait(Duration::from_millis(settings.lock_wait_ms)).open(writers).await?;
+    Ok(Shop::ordered(db, pool))
+}
+
+async fn connect<E: Store>(options: <E::Connection as Connection>::Options, connections: u32) -> Result<Pool<E>> {
+    let pool = PoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE).connect_with(options).await;
+    pool.with_context(|| format!("cannot connect to the {} database", E::NAME))
 }
 
 fn sqlite(options: SqliteConnectOptions) -> Result<SqliteConnectOptions> {

@@ -63,9 +63,16 @@ pub enum Error {
         /// What it was to become.
         wanted: &'static str,
     },
-    /// The database refused or was not there.
+    /// A row was busy, the database refused, or it was not there.
     #[error(transparent)]
-    Database(#[from] sqlx::Error),
+    Database(#[from] rowlock::Error),
+}
+
+/// Inside a transaction rowlock's own errors come out of sqlx's calls; here they are unpacked.
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error.into())
+    }
 }
 
 impl Error {
@@ -77,7 +84,7 @@ impl Error {
     /// The engine's own code of a database error: `40P01`, `1213`, `517`.
     pub fn code(&self) -> Option<String> {
         match self {
-            Self::Database(sqlx::Error::Database(error)) => Some(code_of(error.as_ref())),
+            Self::Database(rowlock::Error::Database(sqlx::Error::Database(error))) => Some(code_of(error.as_ref())),
             _ => None,
         }
     }

@@ -1,11 +1,13 @@
 //! Items and their stock: every piece that was delivered is in stock, reserved or sold.
 
+use rowlock::{Before, Db, Tx};
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Pool};
 
 use crate::error::{Error, Result};
-use crate::order::{NewLine, new_id};
-use crate::sql::query;
+use crate::locks::Inventory;
+use crate::order::{Line, NewLine, new_id};
+use crate::sql::{locked, query};
 use crate::store::{self, Store};
 
 /// The most pieces of one item that may ever be delivered.
@@ -55,6 +57,93 @@ pub struct Item {
     pub reserved: i64,
     /// What stands in paid orders.
     pub sold: i64,
+}
+
+const RESERVE: &str = "update inventories set stock = stock - ?, reserved = reserved + ? where id = ?";
+const RELEASE: &str = "update inventories set reserved = reserved - ?, stock = stock + ? where id = ?";
+const SELL: &str = "update inventories set reserved = reserved - ?, sold = sold + ? where id = ?";
+const TAKE_BACK: &str = "update inventories set sold = sold - ?, stock = stock + ? where id = ?";
+const DELIVER: &str = "update inventories set delivered = delivered + ?, stock = stock + ? where id = ?";
+
+/// Takes pieces out of stock for a new order: its lines, with the prices of this moment.
+pub async fn reserve<E: Store, L: Before<Inventory>>(
+    tx: Tx<E, L>,
+    wanted: &[NewLine],
+) -> Result<(Tx<E, Inventory>, Vec<Line>)> {
+    let (mut tx, items) = lock(tx, wanted).await?;
+    let mut lines = Vec::with_capacity(wanted.len());
+    for (line, want) in (1..).zip(wanted) {
+        let item = find(&items, want.item)?;
+        if item.stock < want.quantity {
+            return Err(Error::OutOfStock { item: item.id, wanted: want.quantity, stock: item.stock });
+        }
+        lines.push(Line { line, item: item.id, quantity: want.quantity, price: item.price, seller: item.seller });
+    }
+    change(&mut tx, RESERVE, &lines).await?;
+    Ok((tx, lines))
+}
+
+/// Puts the pieces of open orders back into stock.
+pub async fn release<E: Store, L: Before<Inventory>>(tx: Tx<E, L>, lines: &[Line]) -> Result<Tx<E, Inventory>> {
+    let mut tx = tx.lock::<Inventory>(lines.iter().map(|line| line.item)).await?;
+    change(&mut tx, RELEASE, lines).await?;
+    Ok(tx)
+}
+
+/// Puts the pieces of a paid order back into stock.
+pub async fn take_back<E: Store, L: Before<Inventory>>(tx: Tx<E, L>, lines: &[Line]) -> Result<Tx<E, Inventory>> {
+    let mut tx = tx.lock::<Inventory>(lines.iter().map(|line| line.item)).await?;
+    change(&mut tx, TAKE_BACK, lines).await?;
+    Ok(tx)
+}
+
+/// What was reserved is sold. The items must be locked already.
+pub async fn sell<E: Store, L>(tx: &mut Tx<E, L>, lines: &[Line]) -> Result<()> {
+    change(tx, SELL, lines).await
+}
+
+/// Takes in a delivery of merged lines.
+pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> {
+    db.kind("restock")
+        .transaction(async |tx| {
+            let (mut tx, items) = lock(tx, delivered).await?;
+            for line in delivered {
+                if find(&items, line.item)?.delivered + line.quantity > MAX_DELIVERED {
+                    return Err(Error::Full { what: "item", id: line.item, limit: MAX_DELIVERED });
+                }
+                change_one(&mut tx, DELIVER, line.item, line.quantity).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Locks the items that lines name, in whatever order they name them.
+async fn lock<E: Store, L: Before<Inventory>>(
+    tx: Tx<E, L>,
+    lines: &[NewLine],
+) -> Result<(Tx<E, Inventory>, Vec<Item>)> {
+    Ok(tx.lock::<Inventory>(lines.iter().map(|line| line.item)).existing().fetch_all::<Item>().await?)
+}
+
+/// One of the locked items, which are in the order of their ids.
+fn find(items: &[Item], id: i64) -> Result<&Item> {
+    match items.binary_search_by_key(&id, |item| item.id) {
+        Ok(at) => Ok(&items[at]),
+        Err(_) => Err(Error::invalid("lines", format!("there is no item {id}"))),
+    }
+}
+
+async fn change<E: Store, L>(tx: &mut Tx<E, L>, change: &'static str, lines: &[Line]) -> Result<()> {
+    for line in lines {
+        change_one(tx, change, line.item, line.quantity).await?;
+    }
+    Ok(())
+}
+
+async fn change_one<E: Store, L>(tx: &mut Tx<E, L>, change: &'static str, item: i64, quantity: i64) -> Result<()> {
+    locked::<E>(change).bind(quantity).bind(quantity).bind(item).execute(tx).await?;
+    Ok(())
 }
 
 /// Puts an item on sale. One new row, one statement: nothing is locked that anyone could hold.

@@ -6,14 +6,17 @@
 
 pub mod account;
 pub mod api;
+pub mod batch;
 pub mod database;
 pub mod error;
 pub mod invariant;
 pub mod inventory;
 pub mod load;
+pub mod locks;
 pub mod naive;
 pub mod order;
 pub mod payment;
+pub mod placement;
 pub mod problem;
 mod say;
 pub mod serve;

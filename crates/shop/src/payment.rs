@@ -1,9 +1,16 @@
 //! Payments, and the events that tell of them: whatever arrives, each event has its effect once.
 
+use rowlock::{Db, Tx};
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 
-use crate::order::Order;
+use crate::account::{self, Charge};
+use crate::error::Result;
+use crate::inventory;
+use crate::locks;
+use crate::order::{Line, Order, SELECT_LINES, now};
+use crate::sql::{locked, query_as};
+use crate::store::Store;
 
 /// A payment event that a webhook brought.
 #[derive(Clone, Debug)]
@@ -57,3 +64,81 @@ pub(crate) const RECORD_EVENT: &str =
     "insert into events (id, type, order_id, outcome, received_at) values (?, ?, ?, ?, ?)";
 pub(crate) const RECORD_PAYMENT: &str =
     "insert into payments (order_id, account, amount, status, captured_at) values (?, ?, ?, 'captured', ?)";
+
+/// Applies a payment. Every delivery of its event waits for the order's lock, so that the first has its effect and all
+/// later ones find what came of it, which was recorded in the same transaction.
+pub async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
+    db.kind("payment event")
+        .transaction(async |tx| {
+            let (mut tx, order) = tx.lock::<locks::Order>([payment.order]).existing().fetch_optional::<Order>().await?;
+            if let Some(receipt) = known(&mut tx, &payment.event).await? {
+                return Ok(receipt);
+            }
+            let outcome = match (objection(payment, order.as_ref()), order) {
+                (None, Some(order)) => {
+                    let (id, payer, total) = (order.id, order.account, order.total);
+                    let lines = query_as::<E, Line>(SELECT_LINES).bind(id).fetch_all(&mut tx).await?;
+                    let tx = tx.lock::<locks::Inventory>(lines.iter().map(|line| line.item)).await?;
+                    let (mut tx, charge) = account::charge(tx, payer, total, &lines).await?;
+                    if charge == Charge::Done {
+                        inventory::sell(&mut tx, &lines).await?;
+                        locked::<E>("update orders set status = 'paid' where id = ?").bind(id).execute(&mut tx).await?;
+                        record(&mut tx, id, payer, total).await?;
+                    }
+                    let outcome = if charge == Charge::Done { "applied" } else { "insufficient" };
+                    note(&mut tx, payment, outcome).await?;
+                    outcome
+                }
+                (objection, _) => {
+                    let outcome = objection.unwrap_or("no_such_order");
+                    note(&mut tx, payment, outcome).await?;
+                    outcome
+                }
+            };
+            Ok(Receipt::of(payment, outcome))
+        })
+        .await
+}
+
+/// Notes an event that the shop has no use for.
+pub async fn ignore<E: Store>(db: &Db<E>, event: &str, kind: &str) -> Result<Receipt> {
+    db.kind("other event")
+        .transaction(async |mut tx| {
+            if let Some(receipt) = known(&mut tx, event).await? {
+                return Ok(receipt);
+            }
+            locked::<E>(RECORD_EVENT)
+                .bind(event)
+                .bind(kind)
+                .bind(None::<i64>)
+                .bind("ignored")
+                .bind(now())
+                .execute(&mut tx)
+                .await?;
+            Ok(Receipt { event: event.to_owned(), outcome: "ignored".to_owned(), order: None })
+        })
+        .await
+}
+
+/// Records that an order was paid.
+pub(crate) async fn record<E: Store, L>(tx: &mut Tx<E, L>, order: i64, account: i64, amount: i64) -> Result<()> {
+    locked::<E>(RECORD_PAYMENT).bind(order).bind(account).bind(amount).bind(now()).execute(tx).await?;
+    Ok(())
+}
+
+/// What came of an event, if it was here before.
+async fn known<E: Store, L>(tx: &mut Tx<E, L>, event: &str) -> Result<Option<Receipt>> {
+    Ok(query_as::<E, Receipt>(SELECT_EVENT).bind(event.to_owned()).fetch_optional(tx).await?)
+}
+
+async fn note<E: Store, L>(tx: &mut Tx<E, L>, payment: &Payment, outcome: &'static str) -> Result<()> {
+    locked::<E>(RECORD_EVENT)
+        .bind(&*payment.event)
+        .bind(&*payment.kind)
+        .bind(payment.order)
+        .bind(outcome)
+        .bind(now())
+        .execute(tx)
+        .await?;
+    Ok(())
+}

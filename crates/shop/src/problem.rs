@@ -80,24 +80,30 @@ impl From<Error> for Problem {
 }
 
 /// What the database refused: nothing that the client did. The particulars are for the log, not for the world.
-fn database(error: &sqlx::Error) -> Problem {
-    tracing::error!(%error, "the database refused");
+fn database(error: &rowlock::Error) -> Problem {
+    let unavailable = |kind, why| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, why);
     match error {
-        sqlx::Error::PoolTimedOut => {
-            let why = "all database connections are taken";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", why).again_after(1)
+        rowlock::Error::Busy { .. } => {
+            let why = "someone else is at the same order, items or accounts; nothing was done";
+            return Problem::new(StatusCode::CONFLICT, "busy", why).again_after(1);
         }
-        sqlx::Error::PoolClosed => {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the shop is being stopped").again_after(5)
+        rowlock::Error::Database(sqlx::Error::PoolTimedOut) => {
+            return unavailable("overloaded", "all database connections are taken; nothing was done").again_after(1);
         }
-        sqlx::Error::Database(_) => {
-            let why = "the database refused, nothing was done";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "refused", why).again_after(1)
+        rowlock::Error::Database(sqlx::Error::PoolClosed) => {
+            return unavailable("stopping", "the shop is being stopped; nothing was done").again_after(5);
         }
-        _ => {
-            let why = "the database did not answer; what was asked may or may not have been done";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "database", why).again_after(5)
+        _ => tracing::error!(%error, "the database refused"),
+    }
+    match error {
+        rowlock::Error::Exhausted { .. } | rowlock::Error::Database(sqlx::Error::Database(_)) => {
+            unavailable("refused", "the database refused; nothing was done").again_after(1)
         }
+        rowlock::Error::CommitUnknown { .. } | rowlock::Error::Database(_) => {
+            let why = "the database did not answer; look whether it was done before you ask again";
+            unavailable("unknown", why)
+        }
+        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", "the shop made a mistake; nothing was done"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::net::TcpListener;
@@ -13,6 +14,9 @@ use tokio::task::JoinHandle;
 use crate::database::AnyShop;
 use crate::settings::Settings;
 use crate::webhook::Signer;
+
+/// How long requests that run may take to end when the shop stops.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A shop that answers at an address until it is stopped.
 pub struct Running {
@@ -61,7 +65,12 @@ impl Running {
     /// Takes no new requests, finishes those that run, and closes the database.
     pub async fn stop(self) -> Result<()> {
         self.stop.send_replace(true);
-        self.task.await??;
+        let mut task = self.task;
+        match tokio::time::timeout(GRACE, &mut task).await {
+            Ok(done) => done??,
+            // A client that does not read its answer or never ends its request must not keep the shop from stopping.
+            Err(_) => task.abort(),
+        }
         self.shop.close().await;
         Ok(())
     }

@@ -28,6 +28,10 @@ pub struct Settings {
     #[arg(long, env = "SHOP_CONNECTIONS", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000), global = true)]
     pub connections: u32,
 
+    /// How long a request may wait for rows that others hold before it is answered with 409, in milliseconds
+    #[arg(long, env = "SHOP_LOCK_WAIT_MS", value_name = "MS", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=60_000), global = true)]
+    pub lock_wait_ms: u64,
+
     /// Lock as it is usually written (business order, ids as they come), to see what happens
     #[arg(long, env = "SHOP_NAIVE", global = true)]
     pub naive: bool,

@@ -3,21 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rowlock::Db;
 use serde::{Deserialize, Serialize};
 use sqlx::Pool;
 
-use crate::account::{NewTransfer, Transfer};
+use crate::account::{self, NewTransfer, Transfer};
+use crate::batch;
 use crate::error::{Error, Result};
 use crate::invariant;
-use crate::inventory::Delivery;
+use crate::inventory::{self, Delivery};
 use crate::naive;
 use crate::order::{self, NewOrder, Order};
-use crate::payment::Receipt;
+use crate::payment::{self, Receipt};
+use crate::placement;
 use crate::store::Store;
 use crate::webhook::Event;
 
 /// How transactions lock.
-enum Way {
+enum Way<E: Store> {
+    /// In the declared order.
+    Ordered(Db<E>),
     /// As it is usually written.
     Naive,
 }
@@ -31,6 +36,65 @@ pub struct Stats {
     pub way: String,
     /// The database's errors that reached a client, by the engine's own code.
     pub surfaced: BTreeMap<String, u64>,
+    /// What rowlock did, when it is used.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub locks: Option<Locks>,
+}
+
+/// What rowlock did; see [`rowlock::Counts`].
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Locks {
+    /// Transactions that were committed.
+    pub committed: u64,
+    /// Transactions that were rolled back for good.
+    pub rolled_back: u64,
+    /// Attempts that the server ended for a deadlock.
+    pub deadlocks: u64,
+    /// Attempts run again for another transient cause.
+    pub retries: u64,
+    /// Attempts run again with a larger set of rows.
+    pub restarts: u64,
+    /// Places taken below what was held.
+    pub late: u64,
+    /// Statements that the guard refused or found out of order.
+    pub refused: u64,
+    /// Locking calls that ended busy.
+    pub busy: u64,
+    /// Statements sent inside transactions.
+    pub statements: u64,
+}
+
+impl From<rowlock::Counts> for Locks {
+    fn from(counts: rowlock::Counts) -> Self {
+        Self {
+            committed: counts.committed,
+            rolled_back: counts.rolled_back,
+            deadlocks: counts.deadlocks,
+            retries: counts.serialization_failures + counts.other_retries,
+            restarts: counts.restarts,
+            late: counts.late,
+            refused: counts.refusals + counts.violations,
+            busy: counts.busy,
+            statements: counts.statements,
+        }
+    }
+}
+
+impl Locks {
+    /// What happened since an earlier reading.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            committed: self.committed - before.committed,
+            rolled_back: self.rolled_back - before.rolled_back,
+            deadlocks: self.deadlocks - before.deadlocks,
+            retries: self.retries - before.retries,
+            restarts: self.restarts - before.restarts,
+            late: self.late - before.late,
+            refused: self.refused - before.refused,
+            busy: self.busy - before.busy,
+            statements: self.statements - before.statements,
+        }
+    }
 }
 
 /// The shop. Cheap to clone.
@@ -38,7 +102,7 @@ pub struct Shop<E: Store>(Arc<Inner<E>>);
 
 struct Inner<E: Store> {
     pool: Pool<E>,
-    way: Way,
+    way: Way<E>,
     /// The database's errors that reached a client, by code.
     surfaced: Mutex<BTreeMap<String, u64>>,
 }
@@ -50,6 +114,11 @@ impl<E: Store> Clone for Shop<E> {
 }
 
 impl<E: Store> Shop<E> {
+    /// The shop on a database that was opened with its order, and a pool for reads.
+    pub fn ordered(db: Db<E>, pool: Pool<E>) -> Self {
+        Self(Arc::new(Inner { pool, way: Way::Ordered(db), surfaced: Mutex::default() }))
+    }
+
     /// The shop as it is usually written, to compare.
     pub fn naive(pool: Pool<E>) -> Self {
         Self(Arc::new(Inner { pool, way: Way::Naive, surfaced: Mutex::default() }))
@@ -64,6 +133,7 @@ impl<E: Store> Shop<E> {
     pub async fn place(&self, new: &NewOrder) -> Result<Order> {
         let wanted = order::merge_lines(&new.lines)?;
         self.noted(match &self.0.way {
+            Way::Ordered(db) => placement::place(db, new, &wanted).await,
             Way::Naive => naive::api::place(&self.0.pool, new, &wanted).await,
         })
     }
@@ -71,6 +141,7 @@ impl<E: Store> Shop<E> {
     /// Cancels an order that is open, or one that is paid, which pays the money back. Cancelled twice is cancelled.
     pub async fn cancel(&self, id: i64) -> Result<Order> {
         self.noted(match &self.0.way {
+            Way::Ordered(db) => placement::cancel(db, id).await,
             Way::Naive => naive::api::cancel(&self.0.pool, id).await,
         })
     }
@@ -79,6 +150,7 @@ impl<E: Store> Shop<E> {
     pub async fn restock(&self, delivery: &Delivery) -> Result<()> {
         let lines = order::merge_lines(&delivery.lines)?;
         self.noted(match &self.0.way {
+            Way::Ordered(db) => inventory::restock(db, &lines).await,
             Way::Naive => naive::stock::restock(&self.0.pool, &lines).await,
         })
     }
@@ -87,6 +159,7 @@ impl<E: Store> Shop<E> {
     pub async fn transfer(&self, new: &NewTransfer) -> Result<Transfer> {
         new.check()?;
         self.noted(match &self.0.way {
+            Way::Ordered(db) => account::transfer(db, new).await,
             Way::Naive => naive::transfer::transfer(&self.0.pool, new).await,
         })
     }
@@ -94,6 +167,8 @@ impl<E: Store> Shop<E> {
     /// Takes in an event. However often it arrives, it has its effect once, and the same answer every time.
     pub async fn receive(&self, event: &Event) -> Result<Receipt> {
         self.noted(match (&self.0.way, event) {
+            (Way::Ordered(db), Event::Payment(payment)) => payment::apply(db, payment).await,
+            (Way::Ordered(db), Event::Other { event, kind }) => payment::ignore(db, event, kind).await,
             (Way::Naive, Event::Payment(payment)) => naive::event::pay(&self.0.pool, payment).await,
             (Way::Naive, Event::Other { event, kind }) => naive::event::ignore(&self.0.pool, event, kind).await,
         })
@@ -102,6 +177,7 @@ impl<E: Store> Shop<E> {
     /// Expires the oldest orders that were placed before a moment and never paid, at most `limit` of them, all or none.
     pub async fn expire(&self, before: i64, limit: i64) -> Result<Vec<i64>> {
         self.noted(match &self.0.way {
+            Way::Ordered(db) => batch::expire(db, before, limit).await,
             Way::Naive => naive::batch::expire(&self.0.pool, before, limit).await,
         })
     }
@@ -114,18 +190,26 @@ impl<E: Store> Shop<E> {
     /// What was counted since the start.
     pub fn stats(&self) -> Stats {
         let surfaced = self.0.surfaced.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Stats { engine: E::NAME.to_owned(), way: self.way().to_owned(), surfaced }
+        let (engine, locks) = match &self.0.way {
+            Way::Ordered(db) => (format!("{:?} {}", db.dialect(), db.version()), Some(db.counts().into())),
+            Way::Naive => (E::NAME.to_owned(), None),
+        };
+        Stats { engine, way: self.way().to_owned(), surfaced, locks }
     }
 
     /// `naive` or `rowlock`.
     pub fn way(&self) -> &'static str {
         match self.0.way {
+            Way::Ordered(_) => "rowlock",
             Way::Naive => "naive",
         }
     }
 
     /// Waits for what runs, then closes the connections.
     pub async fn close(&self) {
+        if let Way::Ordered(db) = &self.0.way {
+            db.pool().close().await;
+        }
         self.0.pool.close().await;
     }
 

@@ -17,6 +17,46 @@ pub fn query<'q, E: Store>(text: &'static str) -> Query<'q, E> {
     sqlx::query(sql::<E>(text))
 }
 
+/// A statement for its rows, in the engine's words.
+pub fn query_as<'q, E: Store, T: for<'r> sqlx::FromRow<'r, E::Row>>(
+    text: &'static str,
+) -> sqlx::query::QueryAs<'q, E, T, E::Arguments> {
+    sqlx::query_as(sql::<E>(text))
+}
+
+/// A statement that writes, in the engine's words. Bound through rowlock, so that its guard sees the keys.
+pub fn locked<E: Store>(text: &'static str) -> rowlock::Query<E> {
+    rowlock::query(sql::<E>(text))
+}
+
+/// A statement for its rows, whose `{list}` is a list of ids.
+pub fn query_list<'q, E: Store, T: for<'r> sqlx::FromRow<'r, E::Row>>(
+    text: &'static str,
+    ids: &[i64],
+) -> sqlx::query::QueryAs<'q, E, T, E::Arguments> {
+    padded(ids).fold(sqlx::query_as(list::<E>(text, room(ids))), |query, id| query.bind(id))
+}
+
+/// A statement that writes, whose `{list}` is a list of ids.
+pub fn locked_list<E: Store>(text: &'static str, ids: &[i64]) -> rowlock::Query<E> {
+    padded(ids).fold(rowlock::query(list::<E>(text, room(ids))), |query, id| query.bind(id))
+}
+
+/// For how many ids a text is made: few texts serve all numbers, so that they stay prepared.
+fn room(ids: &[i64]) -> usize {
+    ids.len().next_power_of_two()
+}
+
+/// The ids, and the last again until the text's room is full.
+fn padded(ids: &[i64]) -> impl Iterator<Item = i64> {
+    ids.iter().chain(std::iter::repeat(&ids[ids.len() - 1])).take(room(ids)).copied()
+}
+
+fn list<E: Store>(text: &'static str, room: usize) -> SqlStr {
+    let text = text.replace("{list}", &vec!["?"; room].join(", "));
+    AssertSqlSafe(say(&text, E::NUMBERED, E::INTEGER, E::FOR_UPDATE)).into_sql_str()
+}
+
 /// The text of a statement in the engine's words; translated once, then kept.
 pub fn sql<E: Store>(text: &'static str) -> SqlStr {
     type Texts = HashMap<(&'static str, &'static str), Arc<str>>;

@@ -1,42 +1,26 @@
 //! What the shop needs of an engine, so that everything above is written once for all of them.
 //!
-//! The bounds are implied: code that says `E: Store` may bind and read integers and text without repeating how.
+//! `rowlock::Engine` brings what transactions need, and the bounds on integers and text. Added here: the engine's words,
+//! and plain statements outside of rowlock, for reads on a pooled connection and for the naive ways.
 
 use futures_util::future::BoxFuture;
+use rowlock::Engine;
 use sqlx::migrate::Migrator;
-use sqlx::{ColumnIndex, Database, Decode, Encode, FromRow, IntoArguments, MySql, Pool, Postgres, Sqlite, Type};
+use sqlx::{Database, FromRow, MySql, Pool, Postgres, Sqlite};
 
 /// A statement with its values, of one engine.
 pub type Query<'q, E> = sqlx::query::Query<'q, E, <E as Database>::Arguments>;
 
-/// Carries the bounds of `Is` wherever the trait that names it is a bound.
-pub trait Imply<T: ?Sized>: Is<T, Is = T> {}
-impl<S: ?Sized, T: ?Sized> Imply<T> for S {}
-
-/// The identity that [`Imply`] hangs its bounds on.
-pub trait Is<T: ?Sized> {
-    /// `T` itself.
-    type Is: ?Sized;
-}
-impl<S: ?Sized, T: ?Sized> Is<T> for S {
-    type Is = T;
-}
-
 /// An engine that the shop runs on.
-pub trait Store:
-    Database<Arguments: IntoArguments<Self>>
-    + Imply<i64, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
-    + Imply<String, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
-    + Imply<Option<i64>, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
-    + Imply<usize, Is: ColumnIndex<Self::Row>>
-    + for<'n> Imply<&'n str, Is: ColumnIndex<Self::Row>>
-{
+pub trait Store: Engine {
     /// Whether placeholders are `$1` (else `?`).
     const NUMBERED: bool;
     /// What `cast(.. as ..)` calls a 64-bit integer.
     const INTEGER: &'static str;
     /// How a plain SELECT locks its rows; nothing where the engine knows no row locks.
     const FOR_UPDATE: &'static str;
+    /// Whether the whole database has one writer at a time.
+    const ONE_WRITER: bool;
     /// Begins a transaction whose reads all see one moment.
     const SNAPSHOT: &'static str;
     /// The shop's tables.
@@ -88,6 +72,7 @@ impl Store for Postgres {
     const NUMBERED: bool = true;
     const INTEGER: &'static str = "bigint";
     const FOR_UPDATE: &'static str = "for update";
+    const ONE_WRITER: bool = false;
     const SNAPSHOT: &'static str = "begin isolation level repeatable read, read only";
     forward!("./migrations/postgres");
 }
@@ -96,6 +81,7 @@ impl Store for MySql {
     const NUMBERED: bool = false;
     const INTEGER: &'static str = "signed";
     const FOR_UPDATE: &'static str = "for update";
+    const ONE_WRITER: bool = false;
     const SNAPSHOT: &'static str = "start transaction with consistent snapshot, read only";
     forward!("./migrations/mysql");
 }
@@ -104,6 +90,7 @@ impl Store for Sqlite {
     const NUMBERED: bool = false;
     const INTEGER: &'static str = "integer";
     const FOR_UPDATE: &'static str = "";
+    const ONE_WRITER: bool = true;
     const SNAPSHOT: &'static str = "begin";
     forward!("./migrations/sqlite");
 }

@@ -66,9 +66,10 @@ create table payments (
     foreign key (order_id) references orders (id)
 ) engine = innodb;
 
--- Webhook events: each once, with the answer that the first delivery got.
+-- Webhook events: each once, with the answer that the first delivery got. Ids are compared byte by byte, to the last
+-- blank; the two servers name that collation differently, and each reads only its own of these comments.
 create table events (
-    id          varchar(255) character set utf8mb4 collate utf8mb4_bin primary key,
+    id          varchar(255) character set utf8mb4 collate /*!80000 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ primary key,
     type        varchar(255) not null,
     order_id    bigint,
     outcome     varchar(16) not null,

@@ -64,7 +64,7 @@ create table payments (
 
 -- Webhook events: each once, with the answer that the first delivery got.
 create table events (
-    id          text primary key,
+    id          text not null primary key,
     type        text not null,
     order_id    integer,
     outcome     text not null,

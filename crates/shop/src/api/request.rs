@@ -58,11 +58,18 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 /// Reads JSON: 400 when it is none, 422 when it says something that cannot be.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
+    // serde takes `[1, 2]` for an object with two fields; a client that sends it means something else.
+    if matches!(bytes.iter().find(|byte| !byte.is_ascii_whitespace()), Some(b'[')) {
+        let why = "an array came, an object is taken";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", why));
+    }
     let value = serde_path_to_error::deserialize(&mut from).map_err(|error| {
         let at = error.path().to_string();
         let inner = error.into_inner();
         if inner.is_data() {
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", inner.to_string()).at(at)
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", inner.to_string());
+            // A lone dot is the whole body.
+            if at == "." { problem } else { problem.at(at) }
         } else {
             not_json(&inner)
         }

@@ -25,7 +25,8 @@ pub use report::Outcome;
 /// What to send, where, and for how long.
 #[derive(Args, Clone, Debug)]
 pub struct Load {
-    /// A running shop, e.g. http://127.0.0.1:8080 [default: start one on a fresh database]
+    /// A running shop, e.g. http://127.0.0.1:8080, whose webhook secret is in --data or given [default: start one on a
+    /// fresh database]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::invariant;
 use crate::load::tally::{Row, Tally};
-use crate::shop::Stats;
+use crate::shop::{Locks, Stats};
 
 /// What happened under load, and whether everything holds.
 #[derive(Debug)]
@@ -33,6 +33,12 @@ impl Outcome {
             .map(|(code, count)| (code.clone(), count.saturating_sub(before(code))))
             .filter(|(_, count)| *count > 0)
             .collect()
+    }
+
+    /// What rowlock did meanwhile, when the shop uses it.
+    pub fn locks(&self) -> Option<Locks> {
+        let before = self.before.locks.unwrap_or_default();
+        self.after.locks.map(|after| after.since(&before))
     }
 
     /// How many requests were sent.
@@ -97,6 +103,20 @@ impl Outcome {
             );
         }
         crate::say!("");
+        if let Some(locks) = self.locks() {
+            crate::say!(
+                "rowlock: {} transactions committed, {} rolled back, {} deadlocks, {} retries, {} restarts, {} late places, \
+                 {} busy, {:.1} statements each",
+                locks.committed,
+                locks.rolled_back,
+                locks.deadlocks,
+                locks.retries,
+                locks.restarts,
+                locks.late,
+                locks.busy,
+                locks.statements as f64 / (locks.committed + locks.rolled_back).max(1) as f64,
+            );
+        }
         let surfaced = self.surfaced();
         let deadlocks: u64 = ["40P01", "1213"].iter().filter_map(|code| surfaced.get(*code)).sum();
         crate::say!("deadlocks that reached clients: {deadlocks}");

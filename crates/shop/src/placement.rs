@@ -1,0 +1,85 @@
+//! Placing and cancelling orders.
+//!
+//! Both go down the order once: the order's own row, then its items, then the accounts.
+
+use rowlock::Db;
+
+use crate::account::{self, Charge};
+use crate::error::{Error, Result};
+use crate::inventory;
+use crate::locks;
+use crate::order::{Line, NewLine, NewOrder, Order, SELECT_LINES, new_id, now, total};
+use crate::payment;
+use crate::sql::{locked, query_as};
+use crate::store::Store;
+
+/// Places an order of merged lines; it is paid at once if `new` says so, else it stays open.
+pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> Result<Order> {
+    let (id, account, placed_at) = (new_id(), new.account, now());
+    let status = if new.pay { "paid" } else { "open" };
+    db.kind("place order")
+        .transaction(async |mut tx| {
+            let known = query_as::<E, (i64,)>("select id from accounts where id = ?").bind(account);
+            if known.fetch_optional(&mut tx).await?.is_none() {
+                return Err(Error::invalid("account", format!("there is no account {account}")));
+            }
+            locked::<E>("insert into orders (id, account, status, total, placed_at) values (?, ?, ?, 0, ?)")
+                .bind(id)
+                .bind(account)
+                .bind(status)
+                .bind(placed_at)
+                .execute(&mut tx)
+                .await?;
+            let (mut tx, lines) = inventory::reserve(tx, wanted).await?;
+            for line in &lines {
+                locked::<E>("insert into order_lines (order_id, line, item, quantity, price) values (?, ?, ?, ?, ?)")
+                    .bind(id)
+                    .bind(line.line)
+                    .bind(line.item)
+                    .bind(line.quantity)
+                    .bind(line.price)
+                    .execute(&mut tx)
+                    .await?;
+            }
+            let total = total(&lines)?;
+            locked::<E>("update orders set total = ? where id = ?").bind(total).bind(id).execute(&mut tx).await?;
+            if new.pay {
+                inventory::sell(&mut tx, &lines).await?;
+                let (mut tx, charge) = account::charge(tx, account, total, &lines).await?;
+                if let Charge::Insufficient { balance } = charge {
+                    return Err(Error::Insufficient { account, wanted: total, balance });
+                }
+                payment::record(&mut tx, id, account, total).await?;
+            }
+            Ok(Order { id, account, status: status.to_owned(), total, placed_at, lines })
+        })
+        .await
+}
+
+/// Cancels an order that is open, or one that is paid, which pays the money back.
+pub async fn cancel<E: Store>(db: &Db<E>, id: i64) -> Result<Order> {
+    db.kind("cancel order")
+        .transaction(async |tx| {
+            let (mut tx, order) = tx.lock::<locks::Order>([id]).existing().fetch_optional::<Order>().await?;
+            let mut order = order.ok_or(Error::NotFound { what: "order", id })?;
+            order.lines = query_as::<E, Line>(SELECT_LINES).bind(id).fetch_all(&mut tx).await?;
+            let mut tx = match order.status.as_str() {
+                "cancelled" => return Ok(order),
+                "open" => inventory::release(tx, &order.lines).await?.pass::<locks::Payment>(),
+                "paid" => {
+                    let tx = inventory::take_back(tx, &order.lines).await?;
+                    let mut tx = account::refund(tx, order.account, order.total, &order.lines).await?;
+                    locked::<E>("update payments set status = 'refunded' where order_id = ?")
+                        .bind(id)
+                        .execute(&mut tx)
+                        .await?;
+                    tx.pass()
+                }
+                _ => return Err(Error::NotOpen { order: id, status: order.status, wanted: "cancelled" }),
+            };
+            locked::<E>("update orders set status = 'cancelled' where id = ?").bind(id).execute(&mut tx).await?;
+            order.status = "cancelled".to_owned();
+            Ok(order)
+        })
+        .await
+}
