@@ -121,6 +121,7 @@ pub async fn transfer<E: Store>(db: &Db<E>, new: &NewTransfer) -> Result<Transfe
     let NewTransfer { from, to, amount } = *new;
     let id = new_id();
     db.kind("transfer")
+        .commit_token(true)
         .transaction(async |tx| {
             let (mut tx, accounts) = tx.lock::<locks::Account>([from, to]).existing().fetch_all::<Account>().await?;
             find(&accounts, "from", from)?;

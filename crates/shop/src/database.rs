@@ -140,6 +140,8 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
     // connection each they would poll the file for it, at long intervals and in no order.
     let writers = if E::ONE_WRITER { connect::<E>(options, 1).await? } else { pool.clone() };
     let db = Db::builder(ShopOrder).wait(Duration::from_millis(settings.lock_wait_ms)).open(writers).await?;
+    // For the commit tokens of what must not be done twice.
+    db.install().await.context("cannot make rowlock's own tables")?;
     Ok(Shop::ordered(db, pool))
 }
 

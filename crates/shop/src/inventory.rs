@@ -105,6 +105,7 @@ pub async fn sell<E: Store, L>(tx: &mut Tx<E, L>, lines: &[Line]) -> Result<()> 
 /// Takes in a delivery of merged lines.
 pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> {
     db.kind("restock")
+        .commit_token(true)
         .transaction(async |tx| {
             let (mut tx, items) = lock(tx, delivered).await?;
             for line in delivered {

@@ -14,10 +14,14 @@ use crate::sql::{locked, query_as};
 use crate::store::Store;
 
 /// Places an order of merged lines; it is paid at once if `new` says so, else it stays open.
+///
+/// Asked twice it is done twice, so a lost answer to COMMIT is not left open: the commit token resolves it. (Cancelling,
+/// expiring and events need none: they can be asked again.)
 pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> Result<Order> {
     let (id, account, placed_at) = (new_id(), new.account, now());
     let status = if new.pay { "paid" } else { "open" };
     db.kind("place order")
+        .commit_token(true)
         .transaction(async |mut tx| {
             let known = query_as::<E, (i64,)>("select id from accounts where id = ?").bind(account);
             if known.fetch_optional(&mut tx).await?.is_none() {

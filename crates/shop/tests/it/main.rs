@@ -5,6 +5,8 @@ mod bad_input;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod network;
+#[cfg(test)]
 mod orders;
 #[cfg(test)]
 mod process;
