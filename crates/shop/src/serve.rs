@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -78,6 +79,8 @@ impl Running {
 
 /// Serves until it is interrupted or told to end.
 pub async fn run(settings: &Settings) -> Result<()> {
+    // Before anything is said: whoever reads that the shop listens may tell it to end.
+    let interrupted = interrupted()?;
     let running = Running::start(settings).await?;
     let stats = running.shop().stats();
     let place = crate::database::Database::of(settings)?.place();
@@ -88,19 +91,21 @@ pub async fn run(settings: &Settings) -> Result<()> {
     if settings.webhook_secret.is_none() {
         crate::say!("  webhooks:  signed with the secret in {}", secret_file(&settings.data).display());
     }
-    interrupted().await?;
+    interrupted.await;
     crate::say!("shop stops: requests that run are finished");
     running.stop().await
 }
 
-/// Resolves when the process is interrupted (Ctrl-C) or told to end (SIGTERM).
-pub async fn interrupted() -> Result<()> {
-    let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        done = tokio::signal::ctrl_c() => done?,
-        _ = term.recv() => {}
-    }
-    Ok(())
+/// Listens for Ctrl-C and SIGTERM from now on; the future resolves at the first of either.
+pub fn interrupted() -> Result<impl Future<Output = ()>> {
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut term = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+    })
 }
 
 /// The secret of the webhooks: as given, or the one that is kept in the data directory, made at first start.

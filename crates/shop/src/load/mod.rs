@@ -68,11 +68,12 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the load, prints what happened, and says whether everything holds.
 pub async fn run(settings: &Settings, load: &Load) -> Result<bool> {
+    let interrupted = crate::serve::interrupted()?;
     let ground = ground::Ground::prepare(settings, load).await?;
     crate::say!("{}", ground.describe());
     let result = tokio::select! {
         result = measure(&ground, load) => result,
-        stopped = crate::serve::interrupted() => stopped.and_then(|()| anyhow::bail!("interrupted")),
+        () = interrupted => Err(anyhow::anyhow!("interrupted")),
     };
     let (outcome, held) = match result {
         Ok(outcome) => {

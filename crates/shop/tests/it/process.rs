@@ -81,7 +81,7 @@ rowlock_testing::engines! {
         let client = async |n: usize| {
             loop {
                 let lines = json!([{"item": items[n % 4], "quantity": 1}, {"item": items[(n + 1) % 4], "quantity": 2}]);
-                let order = json!({"account": account, "lines": lines, "pay": n % 2 == 0});
+                let order = json!({"account": account, "lines": lines, "pay": n.is_multiple_of(2)});
                 let Some(order) = make(&http, &url, "/orders", order).await else { return };
                 let mut answered = answered.lock().unwrap();
                 answered.push(order);
