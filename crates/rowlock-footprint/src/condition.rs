@@ -22,21 +22,7 @@ const MAX_PAIRS: usize = 1 << 14;
 
 /// The alternatives for the rows of `target`; without one: for the rows of the whole join.
 pub(crate) fn alternatives(level: &Level<'_, '_>, target: Option<usize>, outputs: &Outputs) -> Vec<Alternative> {
-    let mut conjuncts = Vec::new();
-    let mut equal: Vec<(ColumnRef, ColumnRef)> = Vec::new();
-    for condition in level.conditions.iter().filter(|c| c.holds_for(target)) {
-        match &condition.test {
-            Test::Equal(a, b) => equal.push((a.clone(), b.clone())),
-            Test::Expr(expr) => flatten(expr, &BinaryOperator::And, &mut conjuncts),
-        }
-    }
-    let mut rest = Vec::new();
-    for expr in conjuncts {
-        match column_equality(level, expr) {
-            Some(pair) => equal.push(pair),
-            None => rest.push(expr),
-        }
-    }
+    let (equal, rest) = conjuncts(level, target);
     let solver = Solver { level, outputs, equal: &equal, all: target.is_none() };
     let mut found: Vec<Alternative> = vec![Vec::new()];
     for expr in rest {
@@ -58,6 +44,31 @@ pub(crate) fn alternatives(level: &Level<'_, '_>, target: Option<usize>, outputs
         spread(alternative, &equal);
     }
     found
+}
+
+/// What must hold of the rows of `target`: columns that are equal, and the rest.
+fn conjuncts<'q>(level: &Level<'_, 'q>, target: Option<usize>) -> (Vec<(ColumnRef, ColumnRef)>, Vec<&'q Expr>) {
+    let mut conjuncts = Vec::new();
+    let mut equal: Vec<(ColumnRef, ColumnRef)> = Vec::new();
+    for condition in level.conditions.iter().filter(|c| c.holds_for(target)) {
+        match &condition.test {
+            Test::Equal(a, b) => equal.push((a.clone(), b.clone())),
+            Test::Expr(expr) => flatten(expr, &BinaryOperator::And, &mut conjuncts),
+        }
+    }
+    let mut rest = Vec::new();
+    for expr in conjuncts {
+        match column_equality(level, expr) {
+            Some(pair) => equal.push(pair),
+            None => rest.push(expr),
+        }
+    }
+    (equal, rest)
+}
+
+/// The pairs of columns that must be equal in the rows of `target`.
+pub(crate) fn equal_columns(level: &Level<'_, '_>, target: usize) -> Vec<(ColumnRef, ColumnRef)> {
+    conjuncts(level, Some(target)).0
 }
 
 /// The operands of a chain of one operator, without recursion into the chain.

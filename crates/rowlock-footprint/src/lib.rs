@@ -30,7 +30,8 @@
 //! - A value is compared as it is written: of a key whose equality is not bytewise ([`Column::bytewise`]), two spellings are
 //!   two keys here and one row there.
 //! - On InnoDB only rows are counted, not gaps (isolation READ COMMITTED is assumed; the checks of unique and foreign keys
-//!   lock some gaps even so), and not the entries of secondary indexes.
+//!   lock some gaps even so), and not the entries of secondary indexes. A scan can wait for rows that it then lets go,
+//!   because they do not meet the condition: which those are, the optimizer decides (`FORCE INDEX` tells it).
 //!
 //! # How
 //!

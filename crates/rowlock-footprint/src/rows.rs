@@ -4,26 +4,63 @@ use std::collections::HashSet;
 
 use crate::{
     Rows, Table, Value,
-    condition::{Alternative, get},
+    condition::{self, Alternative, get},
     name,
-    scope::Level,
+    scope::{ColumnRef, Level},
 };
 
-/// Which rows of `relation` meet `alternatives`: by its primary key when that is pinned, else by another unique key.
+/// Which rows of `relation` are locked when `alternatives` are what its condition allows: named by its primary key when that
+/// is pinned, else by another unique key.
 pub(crate) fn rows(level: &Level<'_, '_>, relation: usize, alternatives: &[Alternative]) -> Rows {
-    match level.table(relation) {
-        Some(table) => keys_of(table)
-            .find_map(|columns| {
-                let tuples = alternatives.iter().map(|alternative| {
-                    columns
-                        .iter()
-                        .map(|c| get(alternative, &(relation, c.clone())).cloned())
-                        .collect::<Option<Vec<_>>>()
-                });
-                tuples.collect::<Option<Vec<_>>>().map(|keys| keyed(columns.to_vec(), keys))
+    let Some(table) = level.table(relation) else { return best_effort(relation, alternatives) };
+    let tuples = |columns: &[String]| {
+        let tuple = |alternative| {
+            columns.iter().map(|c| get(alternative, &(relation, c.clone())).cloned()).collect::<Option<Vec<_>>>()
+        };
+        alternatives.iter().map(tuple).collect::<Option<Vec<_>>>().map(|keys| keyed(columns.to_vec(), keys))
+    };
+    if level.dialect.is_innodb()
+        && let Some(columns) = read_by(level, relation, alternatives)
+    {
+        return tuples(columns)
+            .filter(|rows| matches!(rows, Rows::Keys { keys, .. } if keys.len() == 1))
+            .unwrap_or(Rows::Unknown);
+    }
+    keys_of(table).find_map(tuples).unwrap_or(Rows::Unknown)
+}
+
+/// The key by which InnoDB's servers read the one row of `relation`, if they do.
+///
+/// InnoDB locks a row when it is read. A row that was found by a whole key with one value stays locked even if the rest of
+/// the condition turns out false: `id IN (1, 2) AND reference = 'R3'` locks the row with that reference, whatever its id.
+/// The value of such a key can come from the row of another table that was itself found so, and then the text does not say
+/// which it is. (Seen on MySQL 9.7 and MariaDB 10.11. Rows that are met in a scan are let go, under READ COMMITTED.)
+fn read_by<'s>(level: &Level<'s, '_>, relation: usize, alternatives: &[Alternative]) -> Option<&'s [String]> {
+    let equal = condition::equal_columns(level, relation);
+    let one_value = |column: &ColumnRef| {
+        let mut values = alternatives.iter().map(|a| get(a, column));
+        let first = values.next().flatten();
+        first.is_some() && values.all(|v| v == first)
+    };
+    let mut single = vec![false; level.relations.len()];
+    let key_of = |at: usize, single: &[bool]| {
+        keys_of(level.table(at)?).find(|key| {
+            key.iter().all(|c| {
+                let column = (at, c.clone());
+                let of_single =
+                    |(a, b): &(ColumnRef, ColumnRef)| (*a == column && single[b.0]) || (*b == column && single[a.0]);
+                one_value(&column) || equal.iter().any(of_single)
             })
-            .unwrap_or(Rows::Unknown),
-        None => best_effort(relation, alternatives),
+        })
+    };
+    // A row that is found makes others that are found by it.
+    loop {
+        let now: Vec<bool> =
+            (0..single.len()).map(|at| single[at] || (at != relation && key_of(at, &single).is_some())).collect();
+        if now == single {
+            return key_of(relation, &single);
+        }
+        single = now;
     }
 }
 
