@@ -235,9 +235,9 @@ macro_rules! forward {
 }
 use forward;
 
-/// A text made here, with its arguments.
+/// A text made here for one use, with its arguments.
 fn made<E: Database>(text: String, arguments: E::Arguments) -> Statement<E> {
-    Statement::new(sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(text)), arguments)
+    Statement::new(sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(text)), arguments).kept(false)
 }
 
 /// Writes `count` placeholders with commas between.

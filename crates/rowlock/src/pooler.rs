@@ -24,7 +24,7 @@ const ROUNDS: usize = 8;
 const ALL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of the way to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// One server connection for each of the pool's.
     Straight,
@@ -34,14 +34,18 @@ pub(crate) enum Way {
     PooledUnprepared,
     /// A pooler that has no transactions (statement mode).
     NoTransactions,
-    /// It gave no answer in time: a pooler that is out of server connections.
-    Unknown,
+    /// Two connections more could not be had, or gave no answer in time.
+    Unknown(String),
 }
 
 /// Finds out what stands between `pool` and the server, by two connections of its own.
-pub(crate) async fn find_way(pool: &PgPool) -> Result<Way, sqlx::Error> {
+pub(crate) async fn find_way(pool: &PgPool) -> Way {
     // What is cut off here hangs up, and what it had open the server rolls back.
-    tokio::time::timeout(ALL_PATIENCE, probe(&pool.connect_options())).await.unwrap_or(Ok(Way::Unknown))
+    match tokio::time::timeout(ALL_PATIENCE, probe(&pool.connect_options())).await {
+        Ok(Ok(way)) => way,
+        Ok(Err(error)) => Way::Unknown(error.to_string()),
+        Err(_) => Way::Unknown(format!("no answer within {ALL_PATIENCE:?}")),
+    }
 }
 
 async fn probe(options: &PgConnectOptions) -> Result<Way, sqlx::Error> {
@@ -62,17 +66,19 @@ async fn probe(options: &PgConnectOptions) -> Result<Way, sqlx::Error> {
 }
 
 async fn is_transaction_mode(first: &mut PgConnection, second: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let before = pid(first, "select pg_backend_pid()").await?;
+    const PID: &str = "select pg_backend_pid()";
+    let before = pid(first, PID).await?;
     for _ in 0..ROUNDS {
         let held = pid(second, "begin; select pg_backend_pid()").await?;
         let moved = held == before
-            || match tokio::time::timeout(PATIENCE, pid(first, "select pg_backend_pid()")).await {
+            || match tokio::time::timeout(PATIENCE, pid(first, PID)).await {
                 Ok(now) => now? != before,
                 // Straight to the server, nothing waits.
-                Err(_) => true,
+                Err(_) => return Ok(true),
             };
         sqlx::raw_sql("rollback").execute(&mut *second).await?;
-        if moved {
+        // What was let go last is given out first: without this, each could get its own back for ever.
+        if moved || pid(first, PID).await? != before {
             return Ok(true);
         }
     }
@@ -109,17 +115,17 @@ pub(crate) fn is_prepared_statement_error(error: &dyn DatabaseError) -> bool {
 
 impl Way {
     /// Whether each connection of the pool is one of the server's.
-    pub(crate) fn is_straight(self) -> bool {
-        self == Way::Straight
+    pub(crate) fn is_straight(&self) -> bool {
+        *self == Way::Straight
     }
 
     /// Whether a statement that was prepared in one transaction can be run in another.
-    pub(crate) fn keeps_prepared(self) -> bool {
+    pub(crate) fn keeps_prepared(&self) -> bool {
         matches!(self, Way::Straight | Way::Pooled)
     }
 
     /// What does not work this way, and what to do.
-    pub(crate) fn finding(self) -> Option<Finding> {
+    pub(crate) fn finding(&self) -> Option<Finding> {
         match self {
             Way::Straight | Way::Pooled => None,
             Way::PooledUnprepared => Some(Finding::of_server(
@@ -132,13 +138,13 @@ impl Way {
                  transactions. (sqlx's statement_cache_capacity(0) does not help: sqlx 0.9 still names each statement.)"
                     .into(),
             )),
-            Way::Unknown => Some(Finding::of_server(
+            Way::Unknown(why) => Some(Finding::of_server(
                 Severity::Warning,
                 format!(
-                    "no two connections could be had within {ALL_PATIENCE:?}, so it is not known whether a pooler stands \
-                     before the server: rowlock's transactions send their statements unprepared"
+                    "it is not known whether a pooler stands before the server ({why}), so rowlock's transactions send \
+                     their statements unprepared"
                 ),
-                "more server connections for the pooler (default_pool_size), or look at what holds them".into(),
+                "room for two connections more when the pool is opened, at the pooler or at the server".into(),
             )),
             Way::NoTransactions => Some(Finding::of_server(
                 Severity::Error,
@@ -156,9 +162,8 @@ mod tests {
     use std::collections::HashSet;
 
     rowlock_testing::engines! { postgres:
-        async fn straight_to_the_server_is_told(db: TestDb) -> Result<(), sqlx::Error> {
-            assert_eq!(find_way(&db.postgres().await).await?, Way::Straight);
-            Ok(())
+        async fn straight_to_the_server_is_told(db: TestDb) {
+            assert_eq!(find_way(&db.postgres().await).await, Way::Straight);
         }
     }
 
@@ -166,7 +171,7 @@ mod tests {
         async fn transaction_mode_without_prepared_statements_is_told(db: TestDb) -> Result<(), sqlx::Error> {
             let pool = db.postgres().await;
             for _ in 0..5 {
-                let way = find_way(&pool).await?;
+                let way = find_way(&pool).await;
                 assert_eq!(way, Way::PooledUnprepared);
                 let finding = way.finding().unwrap();
                 assert!(finding.what.contains("pooler in transaction mode"), "{finding}");
@@ -186,7 +191,7 @@ mod tests {
             Ok(())
         }
 
-        async fn it_is_told_while_others_use_the_pooler(db: TestDb) -> Result<(), sqlx::Error> {
+        async fn it_is_told_while_others_use_the_pooler(db: TestDb) {
             let pool = db.postgres().await;
             let others: Vec<_> = (0..6)
                 .map(|_| {
@@ -197,10 +202,9 @@ mod tests {
                 })
                 .collect();
             for _ in 0..20 {
-                assert_eq!(find_way(&pool).await?, Way::PooledUnprepared);
+                assert_eq!(find_way(&pool).await, Way::PooledUnprepared);
             }
             others.iter().for_each(|other| other.abort());
-            Ok(())
         }
 
         async fn a_cache_of_no_statements_does_not_keep_sqlx_from_naming_them(db: TestDb) -> Result<(), sqlx::Error> {

@@ -207,7 +207,13 @@ impl<'c, E: Engine, L> Executor<'c> for &'c mut Tx<E, L> {
     where
         'c: 'e,
     {
-        E::prepare_with(self.inner().connection.get(), sql, parameters)
+        let inner = self.inner();
+        if !inner.shared.keeps_prepared {
+            let reason =
+                "a pooler stands before the server that does not carry prepared statements: send the query itself";
+            return Box::pin(std::future::ready(Err(sqlx::Error::Configuration(reason.into()))));
+        }
+        E::prepare_with(inner.connection.get(), sql, parameters)
     }
 
     fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<sqlx::Describe<E>, sqlx::Error>>

@@ -44,7 +44,7 @@ impl Driver for Postgres {
 
     fn road<'e>(pool: &'e PgPool, processes: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
         Box::pin(async move {
-            let way = pooler::find_way(pool).await?;
+            let way = pooler::find_way(pool).await;
             // Behind a pooler the server's limit is the pooler's to share out.
             let room = match way.is_straight() {
                 true => limits::of_postgres(pool).await?.finding(
@@ -83,9 +83,9 @@ impl Driver for Postgres {
         session: i64,
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
-        let sql = if hard { "SELECT pg_terminate_backend($1)" } else { "SELECT pg_cancel_backend($1)" };
-        let session = i32::try_from(session).unwrap_or(0);
-        Box::pin(async move { sqlx::query(sql).persistent(false).bind(session).execute(control).await.map(drop) })
+        // By the simple protocol: a pooler may give another server to each trip of a prepared statement.
+        let sql = format!("SELECT pg_{}_backend({session})", if hard { "terminate" } else { "cancel" });
+        Box::pin(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await.map(drop) })
     }
 
     /// Appendix A of the manual, and what was seen: 55P03 for NOWAIT and for `lock_timeout`, 40001 for a row that
