@@ -1,3 +1,5 @@
+//! The four servers that a statement can be read for.
+
 use std::fmt;
 
 /// Which server reads the statement. MySQL and MariaDB are told apart: they share a wire protocol, not a lock manager.

@@ -1,3 +1,5 @@
+//! What the model says of a statement: which rows it locks, how strongly, why, and what it cannot see.
+
 use std::fmt;
 
 use crate::{Strength, TableName};

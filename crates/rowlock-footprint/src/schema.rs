@@ -1,3 +1,5 @@
+//! What the model must know of a database. Plain values: a live server or a dump fills them, tests write them down.
+
 use std::{collections::HashMap, fmt};
 
 /// A table's name as the server stores it: unquoted names of a statement are folded as the dialect folds them before

@@ -22,6 +22,7 @@ pub(crate) fn simplify(mut tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<
             tokens = join_by_words(tokens);
         }
         drop_into_variables(&mut tokens);
+        drop_sequence_words(&mut tokens);
     } else {
         drop_conflict_expression(&mut tokens);
         tokens = drop_subscripts(tokens);
@@ -87,6 +88,22 @@ fn drop_into_variables(tokens: &mut Vec<TokenWithSpan>) {
         end += 2;
     }
     tokens.drain(at..end);
+}
+
+/// MariaDB's `NEXT VALUE FOR s`: what is left reads as a column, whose value is as little known.
+fn drop_sequence_words(tokens: &mut Vec<TokenWithSpan>) {
+    let opens = |at: usize| {
+        ["next", "previous"].iter().any(|w| is_word(tokens.get(at), w)) && are_words(tokens, at + 1, &["value", "for"])
+    };
+    let found: Vec<usize> = (0..tokens.len()).filter(|&at| opens(at)).collect();
+    let mut found = found.into_iter().peekable();
+    let mut at = 0;
+    tokens.retain(|_| {
+        found.next_if(|first| first + 3 <= at);
+        let inside = found.peek().is_some_and(|first| (*first..*first + 3).contains(&at));
+        at += 1;
+        !inside
+    });
 }
 
 /// The target of an `ON CONFLICT` that is an expression; without it, it stands for every unique key.

@@ -36,7 +36,8 @@ impl Analysis<'_> {
             Some(Token::LParen) => "select".to_owned(),
             _ => word_of(tokens.first()).unwrap_or_default().to_ascii_lowercase(),
         };
-        let wraps = matches!(word.as_str(), "explain" | "describe" | "desc" | "analyze" | "declare" | "copy");
+        let wraps = matches!(word.as_str(), "explain" | "describe" | "desc" | "analyze" | "declare" | "copy")
+            || (word == "set" && is_word(tokens.get(1), "statement"));
         if wrapped && wraps {
             return Err(Unreadable { reason: format!("{word} inside another statement") });
         }
@@ -50,6 +51,10 @@ impl Analysis<'_> {
                 return self.explain(tokens);
             }
             "declare" => return self.cursor(tokens),
+            // MariaDB: `SET STATEMENT max_statement_time = 1 FOR SELECT ..`.
+            "set" if self.dialect == Dialect::MariaDb && is_word(tokens.get(1), "statement") => {
+                return self.after_for(tokens, 0);
+            }
             "copy" => return self.copy(tokens),
             "load" if self.dialect.is_innodb() => {
                 let into = tokens.iter().position(|t| is_word(Some(t), "table")).unwrap_or(tokens.len());
@@ -178,13 +183,19 @@ impl Analysis<'_> {
     }
 
     /// `DECLARE .. CURSOR FOR ..`: its rows are locked as they are fetched, which is counted here.
-    fn cursor(&mut self, mut tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
-        let cursor = tokens.iter().position(|t| is_word(Some(t), "cursor"));
-        let query =
-            cursor.and_then(|at| tokens.iter().skip(at).position(|t| is_word(Some(t), "for")).map(|n| at + n + 1));
-        match query {
-            Some(at) if at < tokens.len() => self.wrapped(tokens.split_off(at)),
-            _ => Err(Unreadable { reason: "a cursor without a query".into() }),
+    fn cursor(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {
+        let cursor = tokens.iter().position(|t| is_word(Some(t), "cursor")).unwrap_or(tokens.len());
+        self.after_for(tokens, cursor)
+    }
+
+    /// The statement after the first `FOR` from `at` on.
+    fn after_for(&mut self, mut tokens: Vec<TokenWithSpan>, at: usize) -> Result<(), Unreadable> {
+        match (at..tokens.len()).find(|&i| is_word(tokens.get(i), "for")) {
+            Some(end) if end + 1 < tokens.len() => self.wrapped(tokens.split_off(end + 1)),
+            _ => {
+                let first = tokens.first().map_or_else(String::new, |t| t.span.start.to_string());
+                Err(Unreadable { reason: format!("a statement is missing after FOR{first}") })
+            }
         }
     }
 

@@ -1,3 +1,5 @@
+//! How strong a row lock is, on each engine, and what conflicts with what.
+
 use std::fmt;
 
 use crate::Dialect;

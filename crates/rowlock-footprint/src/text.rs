@@ -48,6 +48,7 @@ impl Text {
         let tokens = Tokenizer::new(grammar(dialect), sql)
             .tokenize_with_location()
             .map_err(|e| Unreadable { reason: e.to_string() })?;
+        refuse_hidden(&tokens, dialect)?;
         let (tokens, parameters) = Parameters::number(without_space(tokens), dialect);
         let mut statements = Vec::new();
         for tokens in cut(tokens) {
@@ -73,6 +74,18 @@ pub(crate) fn word_of(token: Option<&TokenWithSpan>) -> Option<&str> {
     match &token?.token {
         Token::Word(Word { value, quote_style: None, .. }) => Some(value),
         _ => None,
+    }
+}
+
+/// MariaDB runs what stands in `/*M! .. */`, which is a comment to the parser. (What stands in `/*! .. */` it reads.)
+fn refuse_hidden(tokens: &[TokenWithSpan], dialect: Dialect) -> Result<(), Unreadable> {
+    let hidden = tokens.iter().find(|token| {
+        dialect == Dialect::MariaDb
+            && matches!(&token.token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with("M!"))
+    });
+    match hidden {
+        Some(token) => Err(Unreadable { reason: format!("SQL in a comment that MariaDB runs{}", token.span.start) }),
+        None => Ok(()),
     }
 }
 

@@ -237,7 +237,7 @@ fn wide_statements() {
             let start = std::time::Instant::now();
             let _ = analyze(sql, dialect, &SCHEMA);
             // A debug build on a busy machine: what is quadratic takes minutes.
-            assert!(start.elapsed().as_secs() < 20, "{dialect}: {}", &sql[..60]);
+            assert!(start.elapsed().as_secs() < 60, "{dialect}: {}", &sql[..60]);
         }
     }
 }
