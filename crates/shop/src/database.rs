@@ -22,8 +22,6 @@ use crate::webhook::Signer;
 
 /// How long a request waits for a connection before it is turned away.
 const ACQUIRE: Duration = Duration::from_secs(5);
-/// How long SQLite waits for the one writer before it gives up.
-const SQLITE_BUSY: Duration = Duration::from_secs(5);
 
 /// Where the data is.
 #[derive(Clone, Debug)]
@@ -100,7 +98,7 @@ impl AnyShop {
                 let options: MySqlConnectOptions = url.parse().context("--database")?;
                 Self::MySql(open(settings, options).await?)
             }
-            Database::Sqlite(options) => Self::Sqlite(open(settings, sqlite(*options)?).await?),
+            Database::Sqlite(options) => Self::Sqlite(open(settings, sqlite(*options, settings)?).await?),
         })
     }
 
@@ -139,7 +137,13 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
     // Where the database has one writer, transactions queue for its connection, first come first served. With a
     // connection each they would poll the file for it, at long intervals and in no order.
     let writers = if E::ONE_WRITER { connect::<E>(options, 1).await? } else { pool.clone() };
-    let db = Db::builder(ShopOrder).wait(Duration::from_millis(settings.lock_wait_ms)).open(writers).await?;
+    let wait = Duration::from_millis(settings.lock_wait_ms);
+    let mut builder = Db::builder(ShopOrder).wait(wait);
+    if E::ONE_WRITER {
+        // There the one wait is that for BEGIN, which another process may hold up; once it was too long, it was.
+        builder = builder.deadline(wait);
+    }
+    let db = builder.open(writers).await?;
     // For the commit tokens of what must not be done twice.
     db.install().await.context("cannot make rowlock's own tables")?;
     Ok(Shop::ordered(db, pool))
@@ -150,7 +154,7 @@ async fn connect<E: Store>(options: <E::Connection as Connection>::Options, conn
     pool.with_context(|| format!("cannot connect to the {} database", E::NAME))
 }
 
-fn sqlite(options: SqliteConnectOptions) -> Result<SqliteConnectOptions> {
+fn sqlite(options: SqliteConnectOptions, settings: &Settings) -> Result<SqliteConnectOptions> {
     if let Some(directory) = options.get_filename().parent().filter(|path| !path.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
@@ -159,7 +163,7 @@ fn sqlite(options: SqliteConnectOptions) -> Result<SqliteConnectOptions> {
         .journal_mode(SqliteJournalMode::Wal)
         // What was answered survives a power cut too, as on the servers.
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(SQLITE_BUSY)
+        .busy_timeout(Duration::from_millis(settings.lock_wait_ms))
         .foreign_keys(true))
 }
 

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rowlock::Failure;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -83,9 +84,10 @@ impl From<Error> for Problem {
 fn database(error: &rowlock::Error) -> Problem {
     let unavailable = |kind, why| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, why);
     match error {
-        rowlock::Error::Busy { .. } => {
-            let why = "someone else is at the same order, items or accounts; nothing was done";
-            return Problem::new(StatusCode::CONFLICT, "busy", why).again_after(1);
+        rowlock::Error::Busy { .. } => return busy(),
+        // SQLite's one writer was someone else all the time.
+        rowlock::Error::Exhausted { attempts, .. } if attempts.iter().all(|one| one.failure == Failure::Busy) => {
+            return busy();
         }
         rowlock::Error::Database(sqlx::Error::PoolTimedOut) => {
             return unavailable("overloaded", "all database connections are taken; nothing was done").again_after(1);
@@ -105,6 +107,11 @@ fn database(error: &rowlock::Error) -> Problem {
         }
         _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", "the shop made a mistake; nothing was done"),
     }
+}
+
+fn busy() -> Problem {
+    let why = "someone else is at the same order, items or accounts; nothing was done";
+    Problem::new(StatusCode::CONFLICT, "busy", why).again_after(1)
 }
 
 impl IntoResponse for Problem {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod busy;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod network;
