@@ -16,7 +16,8 @@ use crate::api;
 use crate::invariant::Report;
 use crate::locks::ShopOrder;
 use crate::settings::Settings;
-use crate::shop::{Shop, Stats};
+use crate::shop::Shop;
+use crate::stats::Stats;
 use crate::store::Store;
 use crate::webhook::Signer;
 

@@ -81,6 +81,11 @@ impl Error {
         Self::Invalid { at: at.into(), why: why.into() }
     }
 
+    /// Whether a row with that key was there already.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Database(rowlock::Error::Database(sqlx::Error::Database(error))) if error.is_unique_violation())
+    }
+
     /// The engine's own code of a database error: `40P01`, `1213`, `517`.
     pub fn code(&self) -> Option<String> {
         match self {

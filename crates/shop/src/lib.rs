@@ -23,6 +23,7 @@ pub mod serve;
 pub mod settings;
 pub mod shop;
 pub mod sql;
+pub mod stats;
 pub mod store;
 pub mod webhook;
 

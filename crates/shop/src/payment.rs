@@ -11,6 +11,7 @@ use crate::locks;
 use crate::order::{Line, Order, SELECT_LINES, now};
 use crate::sql::{locked, query_as};
 use crate::store::Store;
+use crate::webhook::Event;
 
 /// A payment event that a webhook brought.
 #[derive(Clone, Debug)]
@@ -65,9 +66,22 @@ pub(crate) const RECORD_EVENT: &str =
 pub(crate) const RECORD_PAYMENT: &str =
     "insert into payments (order_id, account, amount, status, captured_at) values (?, ?, ?, 'captured', ?)";
 
+/// Takes in an event: once, with the same answer every time.
+pub async fn receive<E: Store>(db: &Db<E>, event: &Event) -> Result<Receipt> {
+    let (result, id) = match event {
+        Event::Payment(payment) => (apply(db, payment).await, &payment.event),
+        Event::Other { event, kind } => (ignore(db, event, kind).await, event),
+    };
+    match result {
+        // Two deliveries at once that share no order's lock: the event's own key has let one of them through.
+        Err(error) if error.is_duplicate() => read(db, id).await?.ok_or(error),
+        result => result,
+    }
+}
+
 /// Applies a payment. Every delivery of its event waits for the order's lock, so that the first has its effect and all
 /// later ones find what came of it, which was recorded in the same transaction.
-pub async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
+async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
     db.kind("payment event")
         .transaction(async |tx| {
             let (mut tx, order) = tx.lock::<locks::Order>([payment.order]).existing().fetch_optional::<Order>().await?;
@@ -101,7 +115,7 @@ pub async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
 }
 
 /// Notes an event that the shop has no use for.
-pub async fn ignore<E: Store>(db: &Db<E>, event: &str, kind: &str) -> Result<Receipt> {
+async fn ignore<E: Store>(db: &Db<E>, event: &str, kind: &str) -> Result<Receipt> {
     db.kind("other event")
         .transaction(async |mut tx| {
             if let Some(receipt) = known(&mut tx, event).await? {
@@ -124,6 +138,11 @@ pub async fn ignore<E: Store>(db: &Db<E>, event: &str, kind: &str) -> Result<Rec
 pub(crate) async fn record<E: Store, L>(tx: &mut Tx<E, L>, order: i64, account: i64, amount: i64) -> Result<()> {
     locked::<E>(RECORD_PAYMENT).bind(order).bind(account).bind(amount).bind(now()).execute(tx).await?;
     Ok(())
+}
+
+/// What came of an event, in a transaction of its own.
+async fn read<E: Store>(db: &Db<E>, event: &str) -> Result<Option<Receipt>> {
+    db.kind("read event").read_only().transaction(async |mut tx| known(&mut tx, event).await).await
 }
 
 /// What came of an event, if it was here before.

@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::invariant;
 use crate::order::now;
 use crate::problem::Problem;
-use crate::shop::{Shop, Stats};
+use crate::shop::Shop;
 use crate::sql::query;
+use crate::stats::Stats;
 use crate::store::{self, Store};
 
 /// The most orders that one batch takes: one transaction holds them all.

@@ -13,7 +13,7 @@ use crate::load::tally::{End, Kind, Tally};
 use crate::order::now;
 use crate::payment::Receipt;
 use crate::problem::Document;
-use crate::shop::Stats;
+use crate::stats::Stats;
 use crate::webhook::Signer;
 
 /// Longer than anything that the shop may take to answer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::invariant;
 use crate::load::tally::{Row, Tally};
-use crate::shop::{Locks, Stats};
+use crate::stats::{Locks, Stats};
 
 /// What happened under load, and whether everything holds.
 #[derive(Debug)]

@@ -44,6 +44,18 @@ rowlock_testing::engines! {
                 assert_eq!(answer, json!({"event": event, "outcome": "applied", "order": order}));
             }
             assert_eq!(town.balance(seller).await, 10 * (round + 1));
+            // Without an order there is no lock that they could share.
+            let event = format!("evt_lost_{round}");
+            let deliveries = (0..8).map(|_| town.paid(&event, 1, 10));
+            for answer in futures_util::future::join_all(deliveries).await {
+                assert_eq!(answer, json!({"event": event, "outcome": "no_such_order", "order": 1}));
+            }
+            let event = format!("evt_other_{round}");
+            let other = json!({"type": "customer.created", "data": {}});
+            let deliveries = (0..8).map(|_| town.deliver(&event, 0, &other));
+            for answer in futures_util::future::join_all(deliveries).await {
+                assert_eq!(answer.expect(200), json!({"event": event, "outcome": "ignored"}));
+            }
         }
         town.close().await;
     }
