@@ -3,6 +3,7 @@
 
 mod changes;
 mod innodb;
+mod keys;
 mod postgres;
 mod sqlite;
 
