@@ -31,6 +31,9 @@ pub struct Target {
     pub primary: bool,
     /// The index has its columns in the resource's order: a scan of it goes in the order of keys (of integers).
     pub in_index_order: bool,
+    /// The index has all columns of the table in it. MySQL then reads the whole of it rather than some ranges, when they
+    /// are a good part, and locks rows that nobody asked for on its way.
+    pub covered: bool,
 }
 
 /// One column of a resource's key.
@@ -66,6 +69,7 @@ impl Target {
             table: full_name(dialect, &table.name),
             index: quote(dialect, &key.name),
             primary: key.columns == table.primary_key,
+            covered: table.columns.iter().all(|c| key.columns.contains(&c.name) || table.primary_key.contains(&c.name)),
             in_index_order: columns.iter().map(|column| &column.name).eq(&key.columns),
             columns,
         }

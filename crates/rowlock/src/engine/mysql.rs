@@ -250,6 +250,10 @@ impl Driver for MySql {
                 if index.as_deref() != Some(wanted) {
                     return Ok(Some(format!("scans {index:?}, not the key's index {wanted}")));
                 }
+                let access: Option<String> = row.try_get_unchecked("type")?;
+                if matches!(access.as_deref(), Some("index" | "ALL")) {
+                    return Ok(Some("reads the whole index, and locks what it passes".into()));
+                }
                 if by_list(target) && extra.as_deref().is_some_and(|e| e.contains("filesort")) {
                     return Ok(Some("sorts after it has locked (filesort)".into()));
                 }
@@ -259,9 +263,10 @@ impl Driver for MySql {
     }
 }
 
-/// Whether the key's index stands in the order of [`KeyValue`], so that a forced scan of it locks in lock order.
+/// Whether the key's index stands in the order of [`KeyValue`], so that a forced scan of it locks in lock order. (Not
+/// where the index has all there is: MySQL 9.7 then read the whole of it for 6 of 7 keys, and for 400 of 500.)
 fn by_list(target: &Target) -> bool {
-    target.in_index_order && target.columns.iter().all(|c| c.key == KeyType::Integer)
+    target.in_index_order && !target.covered && target.columns.iter().all(|c| c.key == KeyType::Integer)
 }
 
 fn list_condition(sql: &mut String, target: &Target, room: usize) {

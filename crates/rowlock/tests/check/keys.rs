@@ -120,7 +120,7 @@ rowlock_testing::engines! {
         locks::<E, Digest>(&db, &digests).await;
         locks::<E, Pair>(&db, &pairs).await;
         // Debug builds look at each plan.
-        assert_eq!(log.text(), "");
+        assert!(!log.text().contains("the plan does not lock"), "{}", log.text());
     }
 }
 
