@@ -10,7 +10,7 @@ use crate::inventory;
 use crate::locks;
 use crate::order::{Line, NewLine, NewOrder, Order, SELECT_LINES, new_id, now, total};
 use crate::payment;
-use crate::sql::{locked, query_as};
+use crate::sql::{locked, locked_rows, query_as};
 use crate::store::Store;
 
 /// Places an order of merged lines; it is paid at once if `new` says so, else it stays open.
@@ -35,16 +35,9 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> 
                 .execute(&mut tx)
                 .await?;
             let (mut tx, lines) = inventory::reserve(tx, wanted).await?;
-            for line in &lines {
-                locked::<E>("insert into order_lines (order_id, line, item, quantity, price) values (?, ?, ?, ?, ?)")
-                    .bind(id)
-                    .bind(line.line)
-                    .bind(line.item)
-                    .bind(line.quantity)
-                    .bind(line.price)
-                    .execute(&mut tx)
-                    .await?;
-            }
+            let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
+            let rows = lines.iter().map(|line| [id, line.line, line.item, line.quantity, line.price]);
+            locked_rows::<E, 5>(insert, rows).execute(&mut tx).await?;
             let total = total(&lines)?;
             locked::<E>("update orders set total = ? where id = ?").bind(total).bind(id).execute(&mut tx).await?;
             if new.pay {

@@ -42,6 +42,17 @@ pub fn locked_list<E: Store>(text: &'static str, ids: &[i64]) -> rowlock::Query<
     padded(ids).fold(rowlock::query(list::<E>(text, room(ids))), |query, id| query.bind(id))
 }
 
+/// A statement that writes several rows, whose `{rows}` are lists of values.
+pub fn locked_rows<E: Store, const N: usize>(
+    text: &'static str,
+    rows: impl ExactSizeIterator<Item = [i64; N]>,
+) -> rowlock::Query<E> {
+    let row = format!("({})", vec!["?"; N].join(", "));
+    let text = text.replace("{rows}", &vec![row; rows.len()].join(", "));
+    let text = AssertSqlSafe(say(&text, E::NUMBERED, E::INTEGER, E::FOR_UPDATE));
+    rows.flatten().fold(rowlock::query(text), |query, value| query.bind(value))
+}
+
 /// For how many ids a text is made: few texts serve all numbers, so that they stay prepared.
 fn room(ids: &[i64]) -> usize {
     ids.len().next_power_of_two()
