@@ -58,18 +58,18 @@ impl From<rowlock::Counts> for Locks {
 }
 
 impl Locks {
-    /// What happened since an earlier reading.
+    /// What happened since an earlier reading; nothing, where the shop was started anew in between.
     pub fn since(&self, before: &Self) -> Self {
         Self {
-            committed: self.committed - before.committed,
-            rolled_back: self.rolled_back - before.rolled_back,
-            deadlocks: self.deadlocks - before.deadlocks,
-            retries: self.retries - before.retries,
-            restarts: self.restarts - before.restarts,
-            late: self.late - before.late,
-            refused: self.refused - before.refused,
-            busy: self.busy - before.busy,
-            statements: self.statements - before.statements,
+            committed: self.committed.saturating_sub(before.committed),
+            rolled_back: self.rolled_back.saturating_sub(before.rolled_back),
+            deadlocks: self.deadlocks.saturating_sub(before.deadlocks),
+            retries: self.retries.saturating_sub(before.retries),
+            restarts: self.restarts.saturating_sub(before.restarts),
+            late: self.late.saturating_sub(before.late),
+            refused: self.refused.saturating_sub(before.refused),
+            busy: self.busy.saturating_sub(before.busy),
+            statements: self.statements.saturating_sub(before.statements),
         }
     }
 }

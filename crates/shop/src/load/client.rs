@@ -99,7 +99,8 @@ impl Client {
         let started = Instant::now();
         let answer = request.send().await;
         let (end, body) = match answer {
-            Err(error) => (End::Strange(format!("no answer: {error:#}")), None),
+            // Without the URL, so that what is alike is counted together.
+            Err(error) => (End::Strange(format!("no answer: {}", chain(&error.without_url()))), None),
             Ok(answer) => end_of(answer).await,
         };
         tally.add(kind, &end, started.elapsed());
@@ -132,6 +133,12 @@ async fn end_of<T: DeserializeOwned>(answer: Response) -> (End, Option<T>) {
         _ => End::Strange(format!("{status}: {}", problem.detail)),
     };
     (end, None)
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 async fn read<T: DeserializeOwned>(response: Response) -> Result<T> {
