@@ -8,7 +8,7 @@ create table accounts (
     -- What was put in when the account was opened: the sum of all balances is the sum of this, always.
     funded  bigint not null check (funded >= 0),
     balance bigint not null check (balance >= 0)
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 create table inventories (
     id        bigint primary key,
@@ -21,7 +21,7 @@ create table inventories (
     reserved  bigint not null check (reserved >= 0),
     sold      bigint not null check (sold >= 0),
     foreign key (seller) references accounts (id)
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 -- No foreign key from account to accounts, on purpose: its check would lock the account when the order is written,
 -- before the stock, and everything else locks stock before accounts. Accounts are never deleted.
@@ -31,7 +31,7 @@ create table orders (
     status    varchar(16) not null check (status in ('open', 'paid', 'cancelled', 'expired')),
     total     bigint not null check (total >= 0),
     placed_at bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 -- What the batch looks for: unpaid orders, oldest first.
 create index orders_by_age on orders (status, placed_at);
@@ -46,7 +46,7 @@ create table order_lines (
     primary key (order_id, line),
     foreign key (order_id) references orders (id),
     foreign key (item) references inventories (id)
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 create table transfers (
     id      bigint primary key,
@@ -54,7 +54,7 @@ create table transfers (
     payee   bigint not null,
     amount  bigint not null check (amount > 0),
     made_at bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 -- One payment an order at most. Sellers are paid line by line; the lines say whom.
 create table payments (
@@ -64,7 +64,7 @@ create table payments (
     status      varchar(16) not null check (status in ('captured', 'refunded')),
     captured_at bigint not null,
     foreign key (order_id) references orders (id)
-) engine = innodb;
+) engine = innodb default character set utf8mb4;
 
 -- Webhook events: each once, with the answer that the first delivery got. Ids are compared byte by byte, to the last
 -- blank; the two servers name that collation differently, and each reads only its own of these comments.
@@ -74,4 +74,4 @@ create table events (
     order_id    bigint,
     outcome     varchar(16) not null,
     received_at bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4;

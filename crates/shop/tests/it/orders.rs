@@ -110,6 +110,17 @@ rowlock_testing::engines! {
         town.close().await;
     }
 
+    async fn names_are_kept_as_they_came(db: TestDb) {
+        let town = Town::open(&db).await;
+        let seller = town.account(0).await;
+        for name in ["Grüner Tee ☕ 🍵", "'; drop table items; --", "  blanks ", "%s \\0 \u{202e}"] {
+            let item = json!({"name": name, "seller": seller, "price": 1});
+            let made = town.post("/items", item).await.expect(201);
+            assert_eq!(town.get(&format!("/items/{}", id(&made))).await.expect(200)["name"], name);
+        }
+        town.close().await;
+    }
+
     async fn lists_come_in_pages(db: TestDb) {
         let town = Town::open(&db).await;
         let buyer = town.account(1_000).await;
