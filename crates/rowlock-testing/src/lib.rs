@@ -37,6 +37,7 @@ mod connection;
 mod database;
 mod engine;
 mod engines;
+pub mod guide;
 mod probe;
 mod proxy;
 mod schedule;
