@@ -7,6 +7,7 @@ use syn::{
     parse::{Parse, ParseStream},
     punctuated::Punctuated,
     spanned::Spanned,
+    token,
 };
 
 /// At most this many columns in a key: the tuples for which `rowlock::Key` is implemented.
@@ -54,8 +55,13 @@ impl Parse for Declaration {
         let name: Ident = input.parse()?;
         let body;
         braced!(body in input);
-        let resources: Vec<Resource> =
-            Punctuated::<Resource, Token![,]>::parse_terminated(&body)?.into_iter().collect();
+        let mut resources: Vec<Resource> = Vec::new();
+        while !body.is_empty() {
+            resources.push(body.parse()?);
+            if !body.is_empty() && body.parse::<Option<Token![,]>>()?.is_none() {
+                return Err(body.error("lock_order!: expected `,` before the next resource"));
+            }
+        }
         if resources.is_empty() {
             return Err(syn::Error::new(name.span(), format!("lock_order!: `{name}` declares no resource")));
         }
@@ -102,6 +108,12 @@ impl Parse for Resource {
         input.parse::<Token![=>]>()?;
         let table: LitStr = input.parse()?;
         check_table(&table)?;
+        if !input.peek(token::Paren) {
+            return Err(input.error(format!(
+                "lock_order!: expected the columns of the key of `{name}`, as in `{name} => \"{}\" (id: i64)`",
+                table.value()
+            )));
+        }
         let list;
         parenthesized!(list in input);
         let columns: Vec<Column> = Punctuated::<Column, Token![,]>::parse_terminated(&list)?.into_iter().collect();

@@ -7,7 +7,8 @@ mod declaration;
 
 use declaration::Declaration;
 use proc_macro::TokenStream;
-use quote::quote;
+use proc_macro2::{Group, Span, TokenTree};
+use quote::{quote, quote_spanned};
 
 /// Declares the lock order of a system: a line's position is its rank. Documented where it is exported, in `rowlock`.
 #[proc_macro]
@@ -24,14 +25,14 @@ fn expand(order: &Declaration) -> proc_macro2::TokenStream {
     let order_doc = format!("The lock order `{name_text}`: {}.", order.names());
     let infos = order.resources.iter().map(|resource| {
         let (name, table) = (resource.name.to_string(), &resource.table);
-        let columns = resource.columns.iter().map(|c| c.name.to_string());
-        let types = resource.columns.iter().map(|c| &c.key);
+        let (ident, columns) = (&resource.name, resource.columns.iter().map(|c| c.name.to_string()));
         quote! {
             ::rowlock::ResourceInfo {
                 name: #name,
                 table: #table,
                 columns: &[#(#columns),*],
-                types: &[#(<#types as ::rowlock::KeyColumn>::TYPE),*],
+                // By way of the resource: a type that is no key is told once, where it stands.
+                types: <#ident as ::rowlock::Resource>::TYPES,
             }
         }
     });
@@ -44,11 +45,16 @@ fn expand(order: &Declaration) -> proc_macro2::TokenStream {
             [one] => quote!(#one),
             many => quote!((#(#many),*)),
         };
+        // The compiler shows where a resource is declared: on its own line.
+        let visibility = respanned(quote!(#visibility), ident.span());
+        let declared = quote_spanned!(ident.span()=> #visibility enum #ident {});
         let later = order.resources[index..].iter().map(|r| &r.name);
         quote! {
             #[doc = #doc]
             #(#attributes)*
-            #visibility enum #ident {}
+            // What is only written by statements has a place all the same.
+            #[allow(dead_code)]
+            #declared
             impl ::rowlock::Resource for #ident {
                 type Order = #name;
                 type Key = #key;
@@ -71,4 +77,22 @@ fn expand(order: &Declaration) -> proc_macro2::TokenStream {
         }
         #(#resources)*
     }
+}
+
+/// The same tokens, said to stand at `span`.
+fn respanned(tokens: proc_macro2::TokenStream, span: Span) -> proc_macro2::TokenStream {
+    tokens
+        .into_iter()
+        .map(|token| match token {
+            TokenTree::Group(group) => {
+                let mut group = Group::new(group.delimiter(), respanned(group.stream(), span));
+                group.set_span(span);
+                TokenTree::Group(group)
+            }
+            mut token => {
+                token.set_span(span);
+                token
+            }
+        })
+        .collect()
 }

@@ -111,6 +111,11 @@ impl fmt::Debug for KeyValue {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a key column",
+    label = "not a type of key columns",
+    note = "a key column is an integer, `Uuid`, `String`, `Vec<u8>`, or a type of yours that implements `rowlock::KeyColumn`"
+)]
 pub trait KeyColumn: Clone + fmt::Debug + Send + Sync + 'static {
     /// What the column holds.
     const TYPE: KeyType;
@@ -121,6 +126,11 @@ pub trait KeyColumn: Clone + fmt::Debug + Send + Sync + 'static {
 }
 
 /// A key: one [`KeyColumn`], or a tuple of two to four.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a key",
+    label = "not a type of keys",
+    note = "a key column is an integer, `Uuid`, `String`, `Vec<u8>`, or a type of yours that implements `rowlock::KeyColumn`"
+)]
 pub trait Key: Clone + fmt::Debug + Send + Sync + 'static {
     /// The types of its columns.
     const COLUMNS: &'static [KeyType];
@@ -130,6 +140,7 @@ pub trait Key: Clone + fmt::Debug + Send + Sync + 'static {
     fn of(value: &KeyValue) -> Option<Self>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyColumn> Key for T {
     const COLUMNS: &'static [KeyType] = &[T::TYPE];
     fn value(&self) -> KeyValue {
@@ -150,24 +161,28 @@ pub trait AsKey<K> {
     fn as_key(&self) -> KeyValue;
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: Key> AsKey<K> for K {
     fn as_key(&self) -> KeyValue {
         self.value()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: Key> AsKey<K> for &K {
     fn as_key(&self) -> KeyValue {
         K::value(self)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl AsKey<String> for &str {
     fn as_key(&self) -> KeyValue {
         KeyValue::Text((*self).into())
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl AsKey<Vec<u8>> for &[u8] {
     fn as_key(&self) -> KeyValue {
         KeyValue::Bytes((*self).into())
@@ -233,6 +248,7 @@ impl KeyColumn for Vec<u8> {
 
 macro_rules! tuples {
     ($($len:literal: $($t:ident $n:tt),+;)+) => { $(
+        #[diagnostic::do_not_recommend]
         impl<$($t: KeyColumn),+> Key for ($($t,)+) {
             const COLUMNS: &'static [KeyType] = &[$($t::TYPE),+];
             fn value(&self) -> KeyValue {

@@ -10,6 +10,8 @@ pub trait Resource: Send + Sync + 'static {
     type Key: Key;
     /// Where it stands in the order, from 0.
     const RANK: u16;
+    /// The types of the key's columns.
+    const TYPES: &'static [KeyType] = <Self::Key as Key>::COLUMNS;
 }
 
 /// A declared order. Made by [`lock_order!`](crate::lock_order): the name after `order` is a unit struct that implements it.
@@ -51,8 +53,8 @@ pub enum Start {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "lock order: a transaction that has reached `{Self}` cannot lock `{R}`",
-    label = "has reached `{Self}`; `{R}` is declared before it",
-    note = "lock `{R}` first, then `{Self}`: every transaction takes its locks in the order of `lock_order!`",
+    label = "has reached `{Self}`; `{R}` does not stand at or after it in the order",
+    note = "lock `{R}` earlier: every transaction takes its locks in the order of `lock_order!`",
     note = "in a helper that is generic over its level, declare it: `L: Before<{R}>`; where it is `Before` another resource already, `tx.pass::<..>()` goes there first"
 )]
 pub trait Before<R> {}

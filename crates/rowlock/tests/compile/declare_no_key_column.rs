@@ -1,0 +1,9 @@
+//! A resource without a key.
+
+rowlock::lock_order! {
+    pub order Shop {
+        Order => "orders" (),
+    }
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+//! An order of nothing.
+
+rowlock::lock_order! {
+    pub order Shop {}
+}
+
+fn main() {}
