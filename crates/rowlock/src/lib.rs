@@ -1,5 +1,5 @@
 //! rowlock keeps concurrent transactions on PostgreSQL, MySQL, MariaDB and SQLite from deadlocking. It sits on
-//! [sqlx](sqlx), and plain sqlx works inside it.
+//! [sqlx], and plain sqlx works inside it.
 //!
 //! Lock order is a rule of the whole system, not of one function. It is declared once, and everything that touches the
 //! rows is held to it: by the compiler where it can be, and else before a statement is sent.

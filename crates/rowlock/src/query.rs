@@ -5,7 +5,7 @@ use sqlx::{Arguments, Either, Encode, FromRow, SqlSafeStr, SqlStr, Type, encode:
 
 use crate::{KeyValue, Tx, engine::Engine, error::Error, inner::Inner, statement::Statement};
 
-/// Makes a statement as [`sqlx::query`] does, with the same `bind`; besides, the guard sees the bound keys, so that it
+/// Makes a statement as [`sqlx::query()`] does, with the same `bind`; besides, the guard sees the bound keys, so that it
 /// knows which rows the statement locks.
 ///
 /// ```no_run
