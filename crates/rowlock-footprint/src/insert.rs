@@ -270,7 +270,7 @@ pub(crate) fn given(expr: &Expr, dialect: Dialect) -> Given {
 }
 
 /// The primary key, then the other unique keys. A partial one, or one with an expression, can make an INSERT wait too.
-fn unique_keys(table: &Table) -> impl Iterator<Item = &[String]> {
+pub(crate) fn unique_keys(table: &Table) -> impl Iterator<Item = &[String]> {
     let primary = Some(table.primary_key.as_slice()).filter(|k| !k.is_empty());
     let others = table.unique_keys.iter().map(|k| k.columns.as_slice()).filter(|k| *k != table.primary_key.as_slice());
     primary.into_iter().chain(others)

@@ -3,10 +3,12 @@
 use sqlparser::ast::{Assignment, AssignmentTarget, Expr, ObjectName, Update, UpdateTableFromKind};
 
 use crate::{
-    Cause, Strength, Table, Value, Verb,
+    Cause, Literal, Rows, Strength, Table, TableName, Value, Verb,
     analyze::Analysis,
-    condition, name,
-    rows::rows,
+    condition,
+    insert::unique_keys,
+    name,
+    rows::{keyed, rows},
     scope::{Level, Source},
     value,
 };
@@ -73,8 +75,29 @@ impl<'s> Analysis<'s> {
         self.lock(name, update_strength(*table, assigned), rows.clone(), Cause::Update);
         self.fires(*table);
         if let Some(table) = table {
+            self.new_keys(name, table, &rows, assigned);
             self.parents_of_update(table, assigned);
             self.children_of(table, &rows, Some(assigned));
+        }
+    }
+
+    /// A new value of a unique key is a place that the row takes, as an INSERT would.
+    fn new_keys(&mut self, name: &TableName, table: &Table, rows: &Rows, assigned: &Assigned) {
+        let value = |column: &String| assigned.iter().find(|(c, _)| c == column).map(|(_, v)| v.clone());
+        for columns in unique_keys(table) {
+            let values: Vec<Option<Value>> = columns.iter().map(value).collect();
+            if values.iter().all(Option::is_none) || values.contains(&Some(Value::Literal(Literal::Null))) {
+                continue;
+            }
+            // The other columns keep what they had.
+            let had = match rows {
+                Rows::Keys { columns: by, keys } if *by == *columns => keys.clone(),
+                _ => vec![vec![Value::Unknown; columns.len()]],
+            };
+            let becomes =
+                |key: Vec<Value>| key.into_iter().zip(&values).map(|(v, new)| new.clone().unwrap_or(v)).collect();
+            let keys = had.into_iter().map(becomes).collect();
+            self.lock(name, Strength::Update, keyed(columns.to_vec(), keys), Cause::Insert);
         }
     }
 
