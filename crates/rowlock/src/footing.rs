@@ -92,6 +92,9 @@ impl Demand {
             Rows::Fresh => return None,
             Rows::Unknown => DemandedRows::Unknown,
             Rows::Keys { columns, keys } => match positions(target, &columns) {
+                // A new row's place is the one that its own key gives it. Who makes two rows of one value of another unique
+                // key meet at that value; such a race is for `guard_creation`.
+                None if lock.cause == Cause::Insert => return None,
                 // Another unique key of the table: one row, and its place is not known by it.
                 None => DemandedRows::Unknown,
                 Some(positions) => DemandedRows::Keys(

@@ -143,6 +143,18 @@ engines! {
         assert_eq!(test.value("select n from orders where id = 10").await, "1001");
     }
 
+    async fn rows_are_made_whatever_other_unique_keys_they_have<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([10]).update().await?;
+            rowlock::query("insert into orders (id, n, code) values (500, 1, 7)").execute(&mut tx).await?;
+            rowlock::query("insert into orders (id, n, code) values (501, 1, 6)").execute(&mut tx).await?;
+            rowlock::query("update orders set code = 8 where id = 10").execute(&mut tx).await
+        }).await.unwrap();
+        assert_eq!(test.value("select sum(code) from orders").await, "21");
+        assert_eq!((db.counts().late, db.counts().violations), (0, 0));
+    }
+
     async fn creation_is_guarded<E: Engine>(test: TestDb) {
         let db: Db<E> = open(&test).await;
         db.transaction(async |tx| {
