@@ -158,13 +158,13 @@ impl Driver for MySql {
     ) -> Result<Self::Arguments, sqlx::Error> {
         let mut arguments = MySqlArguments::default();
         for key in keys {
-            bind(&mut arguments, key.columns())?;
+            bind(&mut arguments, key.columns(), target)?;
         }
         // What is left is filled: in a list by the last key again, which is locked once; in a join by NULL, which joins
         // nothing.
         for _ in keys.len()..room {
             match keys.last() {
-                Some(last) if by_list(target) => bind(&mut arguments, last.columns())?,
+                Some(last) if by_list(target) => bind(&mut arguments, last.columns(), target)?,
                 _ => target.columns.iter().try_for_each(|_| arguments.add(None::<i64>).map_err(sqlx::Error::Encode))?,
             }
         }
@@ -305,14 +305,12 @@ fn value(sql: &mut String, column: &crate::check::TargetColumn) {
     }
 }
 
-fn bind(arguments: &mut MySqlArguments, columns: &[KeyValue]) -> Result<(), sqlx::Error> {
-    for value in columns {
+/// Numbers of one sign for one column: MySQL reads the whole index for a list that has signed and unsigned ones in it.
+fn bind(arguments: &mut MySqlArguments, columns: &[KeyValue], target: &Target) -> Result<(), sqlx::Error> {
+    for (value, column) in columns.iter().zip(&target.columns) {
         let added = match value {
-            KeyValue::Integer(n) => match (i64::try_from(*n), u64::try_from(*n)) {
-                (Ok(n), _) => arguments.add(n),
-                (_, Ok(n)) => arguments.add(n),
-                _ => arguments.add(None::<i64>),
-            },
+            KeyValue::Integer(n) if column.type_name.contains("unsigned") => arguments.add(u64::try_from(*n).ok()),
+            KeyValue::Integer(n) => arguments.add(i64::try_from(*n).ok()),
             KeyValue::Uuid(u) => arguments.add(u),
             KeyValue::Text(t) => arguments.add(&**t),
             KeyValue::Bytes(b) => arguments.add(&**b),
