@@ -1,5 +1,6 @@
 //! Every type of key on every engine: rows come in key order, are locked in key order whatever the database's collation,
 //! and what is missing or busy is told by type.
+#![allow(clippy::unwrap_used)]
 
 mod ground;
 mod order;
