@@ -122,6 +122,13 @@ impl<E: Engine> Db<E> {
     }
 
     /// What happened since the database was opened.
+    ///
+    /// ```
+    /// # rowlock_testing::guide! { db =>
+    /// db.transaction(async |tx| tx.lock::<Order>([10]).await.map(drop)).await?;
+    /// assert_eq!((db.counts().committed, db.counts().late), (1, 0));
+    /// # }
+    /// ```
     pub fn counts(&self) -> Counts {
         self.shared.counters.read()
     }

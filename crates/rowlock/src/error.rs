@@ -10,6 +10,21 @@ use crate::{KeyValue, check::Report, failure::Failure};
 ///
 /// Inside sqlx's executor calls (`sqlx::query(..).execute(&mut tx)`) these travel in [`sqlx::Error::Configuration`];
 /// `From<sqlx::Error>` takes them out again.
+///
+/// ```
+/// # rowlock_testing::guide! { db =>
+/// use rowlock::Error;
+///
+/// let error = db.transaction(async |tx| tx.lock::<Order>([99]).nowait().await.map(drop)).await.unwrap_err();
+/// let code = match &error {
+///     Error::Missing { .. } => 404,
+///     error if error.is_busy() => 409,
+///     error if error.is_transient() => 503,
+///     _ => 500,
+/// };
+/// assert_eq!(code, 404);
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -130,7 +145,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A row is busy ([`Error::Busy`]), or the database said so of a statement of your own.
+    /// A row is busy: [`Error::Busy`].
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Busy { .. })
     }

@@ -129,6 +129,20 @@ impl<E: Engine> Kind<E> {
     /// or with more rows locked up front when a late place was busy. What it does outside the database happens as often.
     /// Write it as `async |tx| ..`; to move captures in, put `async move` outside and `async |tx|` inside.
     ///
+    /// ```
+    /// # rowlock_testing::guide! { db =>
+    /// let stock: i64 = db
+    ///     .kind("take one")
+    ///     .transaction(async |tx| {
+    ///         let (mut tx, row) = tx.lock::<Inventory>([20]).fetch_one::<Stock>().await?;
+    ///         sqlx::query("update inventories set stock = stock - 1 where id = 20").execute(&mut tx).await?;
+    ///         Ok::<_, rowlock::Error>(row.stock - 1)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(stock, 99);
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The closure's own error, after ROLLBACK; it never retries. Else one of [`Error`], by `X: From<Error>`.
     ///

@@ -61,6 +61,21 @@ macro_rules! terms {
 /// Rows of `R` that are about to be locked by their keys; made by [`Tx::lock`]. Nothing is sent until it is awaited or
 /// fetched.
 ///
+/// ```
+/// # rowlock_testing::guide! { db =>
+/// use std::time::Duration;
+///
+/// db.transaction(async |tx| {
+///     let tx = tx.lock::<Order>([10]).update().wait(Duration::from_millis(200)).await?; // the Tx alone
+///     let (tx, there) = tx.lock::<Inventory>([20, 99]).share().existing().keys().await?; // and keys
+///     let (_tx, accounts) = tx.lock::<Account>([8, 7]).nowait().fetch_all::<AccountRow>().await?; // and rows
+///     assert_eq!((there, accounts[0].id), (vec![20], 7));
+///     Ok::<_, rowlock::Error>(())
+/// })
+/// .await?;
+/// # }
+/// ```
+///
 /// # Errors
 /// Of every way to await it: [`Error::Missing`] names keys without a row (not after [`existing`](Lock::existing) or
 /// [`skip_locked`](Lock::skip_locked)); [`Error::Busy`] after `nowait` or the wait limit; [`Error::OutOfOrder`], which the
@@ -97,7 +112,7 @@ impl<E: Engine, R: Resource> Lock<E, R> {
         self
     }
 
-    /// Locks, and gives the rows in key order, each as a `T`.
+    /// Locks, and gives the rows in key order, each as a `T`. Errors and cancellation as of [`Lock`]; besides, those of `T`.
     pub fn fetch_all<T>(self) -> Locked<E, R, Vec<T>>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
@@ -109,7 +124,8 @@ impl<E: Engine, R: Resource> Lock<E, R> {
         })
     }
 
-    /// Locks one row and gives it. With several keys, the row of the smallest.
+    /// Locks one row and gives it. With several keys, all are locked, and the row of the smallest is given. Without one
+    /// it is [`sqlx::Error::RowNotFound`].
     pub fn fetch_one<T>(self) -> Locked<E, R, T>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
@@ -183,6 +199,18 @@ fn typed_keys<E: Engine, R: Resource>(tx: &mut Tx<E, R>, rows: &[E::Row]) -> Res
 }
 
 /// Rows of `R` that meet a condition and are about to be locked; made by [`Tx::lock_where`].
+///
+/// ```
+/// # rowlock_testing::guide! { db =>
+/// db.transaction(async |tx| {
+///     let open = tx.lock_where::<Order>("status = $1 and account <> $2").bind("open").bind(9);
+///     let (_tx, ids) = open.limit(10).keys().await?;
+///     assert_eq!(ids, [10, 11]);
+///     Ok::<_, rowlock::Error>(())
+/// })
+/// .await?;
+/// # }
+/// ```
 ///
 /// Its errors and its cancellation are those of [`Lock`]. Rows that meet the condition only after the last look are not
 /// had: nothing short of SERIALIZABLE keeps them out.

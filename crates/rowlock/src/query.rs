@@ -18,7 +18,11 @@ pub fn query<E: Engine>(sql: impl SqlSafeStr) -> Query<E> {
     Query::new(sql)
 }
 
-/// A statement with its bound values; made by [`query`].
+/// A statement with its bound values; made by [`query()`].
+///
+/// # Cancellation
+/// Dropped while it is under way in a transaction, what the connection would answer next is not known: the transaction can
+/// only be rolled back.
 #[must_use = "a statement is sent when it is executed or fetched"]
 pub struct Query<E: Engine> {
     sql: SqlStr,

@@ -125,8 +125,25 @@ impl<E: Engine, L> Tx<E, L> {
     ///
     /// On MySQL and MariaDB it needs rowlock's tables ([`Db::install`](crate::Db::install)).
     ///
+    /// ```
+    /// # rowlock_testing::guide! { db =>
+    /// db.transaction(async |tx| {
+    ///     let tx = tx.guard_creation::<User>(["ada@example.org"]).await?;
+    ///     let (mut tx, there) = tx.lock::<User>(["ada@example.org"]).existing().keys().await?;
+    ///     if there.is_empty() {
+    ///         sqlx::query("insert into users (email, name) values ('ada@example.org', 'Ada')").execute(&mut tx).await?;
+    ///     }
+    ///     Ok::<_, rowlock::Error>(())
+    /// })
+    /// .await?;
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::Busy`] after the wait limit; [`Error::NotInstalled`]; the database's.
+    /// [`Error::Busy`] after the wait limit; [`Error::OutOfOrder`] as of [`Lock`]; [`Error::NotInstalled`]; the database's.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the [`Tx`] in it, and so rolls the transaction back.
     pub fn guard_creation<R: Resource>(
         self,
         keys: impl IntoIterator<Item = impl AsKey<R::Key>>,
