@@ -4,7 +4,7 @@ use std::{marker::PhantomData, pin::Pin, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Strength, Wait};
-use sqlx::{Encode, FromRow, Type};
+use sqlx::{Encode, FromRow, SqlStr, Type};
 
 use crate::{
     Key, KeyValue, Plan, Resource, Tx, acquire::Ask, engine::Engine, error::Error, place::Place, plan::Step,
@@ -217,7 +217,7 @@ fn typed_keys<E: Engine, R: Resource>(tx: &mut Tx<E, R>, rows: &[E::Row]) -> Res
 #[must_use = "a lock is taken when it is awaited"]
 pub struct LockWhere<E: Engine, R: Resource> {
     tx: Tx<E, R>,
-    condition: &'static str,
+    condition: SqlStr,
     arguments: Query<E>,
     terms: Terms,
     limit: Option<u32>,
@@ -228,7 +228,7 @@ pub struct LockWhere<E: Engine, R: Resource> {
 const LOOKS: usize = 10;
 
 impl<E: Engine, R: Resource> LockWhere<E, R> {
-    pub(crate) fn new(tx: Tx<E, R>, condition: &'static str) -> Self {
+    pub(crate) fn new(tx: Tx<E, R>, condition: SqlStr) -> Self {
         LockWhere {
             tx,
             condition,
@@ -280,7 +280,7 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
         inner.shared.knows::<R>()?;
         let model = inner.model.clone();
         let target = &model.targets[usize::from(R::RANK)];
-        let mut sql = format!("SELECT t.* FROM {} t WHERE ({condition}) ORDER BY ", target.table);
+        let mut sql = format!("SELECT t.* FROM {} t WHERE ({}) ORDER BY ", target.table, condition.as_str());
         for (n, column) in target.columns.iter().enumerate() {
             sql.push_str(if n == 0 { "t." } else { ", t." });
             sql.push_str(&column.quoted);

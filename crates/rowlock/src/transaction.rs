@@ -9,7 +9,7 @@ use std::{
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use rowlock_footprint::Wait;
-use sqlx::{Either, Execute, Executor, SqlStr};
+use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
     AsKey, Before, KeyValue, Lock, Resource, creation,
@@ -113,11 +113,11 @@ impl<E: Engine, L> Tx<E, L> {
     /// let (tx, unpaid) = tx.lock_where::<Order>("status = $1").bind("open").limit(100).fetch_all::<Row>().await?;
     /// # Ok(()) }
     /// ```
-    pub fn lock_where<R: Resource>(self, condition: &'static str) -> LockWhere<E, R>
+    pub fn lock_where<R: Resource>(self, condition: impl SqlSafeStr) -> LockWhere<E, R>
     where
         L: Before<R>,
     {
-        LockWhere::new(self.at(), condition)
+        LockWhere::new(self.at(), condition.into_sql_str())
     }
 
     /// Takes the right to make rows of `R` with these keys, before any row of `R` is locked: of two transactions that
