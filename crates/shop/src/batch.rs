@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inventory;
 use crate::locks;
 use crate::order::{Line, Order};
-use crate::sql::{locked_list, query_list};
+use crate::sql::{locked_list, query_list, sql};
 use crate::store::Store;
 
 /// How many orders one statement names.
@@ -18,10 +18,10 @@ const CHUNK: usize = 256;
 /// Expires the orders that were placed before a moment and never paid, at most `limit` of them, all or none.
 pub async fn expire<E: Store>(db: &Db<E>, before: i64, limit: i64) -> Result<Vec<i64>> {
     let most = u32::try_from(limit).unwrap_or_default();
-    let unpaid = if E::NUMBERED { "status = 'open' and placed_at < $1" } else { "status = 'open' and placed_at < ?" };
     db.kind("expire orders")
         .transaction(async |tx| {
-            let old = tx.lock_where::<locks::Order>(unpaid).bind(before).limit(most);
+            let old =
+                tx.lock_where::<locks::Order>(sql::<E>("status = 'open' and placed_at < ?")).bind(before).limit(most);
             let (mut tx, orders) = old.fetch_all::<Order>().await?;
             let ids: Vec<i64> = orders.iter().map(|order| order.id).collect();
             let mut lines: Vec<Line> = vec![];
