@@ -31,6 +31,7 @@ pub(crate) fn alternatives(level: &Level<'_, '_>, target: Option<usize>, outputs
     for (at, relation) in level.relations.iter().enumerate() {
         if let Source::Rows(output) = &relation.source
             && !output.rows.is_empty()
+            && !(target.is_some_and(|target| scans_first(level, target, at)) && output.rows.len() > 1)
             && (target.is_none() || equal.iter().any(|(a, b)| a.0 == at || b.0 == at))
         {
             let rows = output.rows.iter().map(|row| {
@@ -44,6 +45,12 @@ pub(crate) fn alternatives(level: &Level<'_, '_>, target: Option<usize>, outputs
         spread(alternative, &equal);
     }
     found
+}
+
+/// MariaDB scans a small table and looks up its rows in the list that it is joined with, rather than the other way round;
+/// what it scans it locks. `STRAIGHT_JOIN` with the list first forbids that.
+fn scans_first(level: &Level<'_, '_>, table: usize, list: usize) -> bool {
+    level.dialect == Dialect::MariaDb && !(level.straight && list < table)
 }
 
 /// What must hold of the rows of `target`: columns that are equal, and the rest.

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    Action, Cause, Literal, Rows, Strength, Table, Value,
+    Action, Cause, Dialect, Literal, Rows, Strength, Table, Value,
     analyze::Analysis,
     insert::NewRows,
     rows::{in_key_order, keyed},
@@ -30,12 +30,16 @@ impl Analysis<'_> {
         }
     }
 
-    /// An UPDATE that leaves a foreign key's columns alone checks nothing.
+    /// An UPDATE that leaves a foreign key's columns alone checks nothing; except that MariaDB makes a row anew when its
+    /// primary key changes, and checks all of them.
     pub(crate) fn parents_of_update(&mut self, table: &Table, assigned: &Assigned) {
+        let anew =
+            self.dialect == Dialect::MariaDb && assigned.iter().any(|(column, _)| table.primary_key.contains(column));
         for key in &table.foreign_keys {
             let value = |column: &String| assigned.iter().find(|(c, _)| c == column).map(|(_, v)| v.clone());
             let values: Vec<Option<Value>> = key.columns.iter().map(value).collect();
-            if values.iter().all(Option::is_none) || values.contains(&Some(Value::Literal(Literal::Null))) {
+            let untouched = values.iter().all(Option::is_none) && !anew;
+            if untouched || values.contains(&Some(Value::Literal(Literal::Null))) {
                 continue;
             }
             // The other columns keep what they had; and an expression can differ from row to row.

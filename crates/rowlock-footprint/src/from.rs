@@ -26,6 +26,7 @@ impl<'s> Analysis<'s> {
 
     fn add_join<'q>(&mut self, level: &mut Level<'s, 'q>, join: &'q Join, first: usize, middle: usize) {
         use JoinOperator as J;
+        level.straight |= matches!(join.join_operator, J::StraightJoin(_));
         let end = level.relations.len();
         let (constraint, only) = match &join.join_operator {
             J::Join(c) | J::Inner(c) | J::CrossJoin(c) | J::StraightJoin(c) => (c, None),

@@ -16,6 +16,8 @@ pub(crate) struct Level<'s, 'q> {
     pub(crate) relations: Vec<Relation<'s>>,
     pub(crate) conditions: Vec<Condition<'q>>,
     pub(crate) dialect: Dialect,
+    /// `STRAIGHT_JOIN` holds the tables to the order in which they are written.
+    pub(crate) straight: bool,
 }
 
 pub(crate) struct Relation<'s> {
@@ -88,7 +90,7 @@ pub(crate) enum Test<'q> {
 
 impl<'s, 'q> Level<'s, 'q> {
     pub(crate) fn new(dialect: Dialect) -> Level<'s, 'q> {
-        Level { relations: Vec::new(), conditions: Vec::new(), dialect }
+        Level { relations: Vec::new(), conditions: Vec::new(), dialect, straight: false }
     }
 
     pub(crate) fn require(&mut self, expr: Option<&'q Expr>) {
