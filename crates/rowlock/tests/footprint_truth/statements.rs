@@ -1,6 +1,6 @@
 //! The statements, made from patterns: each pattern with several choices of rows.
 
-use rowlock_testing::{Engine, Family};
+use rowlock_testing::Engine;
 
 pub(crate) struct Statement {
     pub(crate) pattern: &'static str,
@@ -80,6 +80,69 @@ const EVERYWHERE: &[&str] = &[
     "insert into order_lines (order_id, line, item, n) select id, 8, {b}, 1 from orders where id = {a}",
     "insert into orders (id, customer, n) select {x}, id, 1 from customers where id = {a}",
     "insert into profiles (customer, bio) values (4, 'b')",
+    "select * from boxes where id = {a} for update",
+    "delete from boxes where id = {a}",
+    "delete from boxes where id in (4, {a})",
+    "update boxes set parent = {b} where id = 4",
+    "update boxes set parent = null where id = {a}",
+    "insert into boxes (id, parent) values ({x}, {a})",
+    "insert into boxes (id, parent) values ({x}, null), ({y}, {x})",
+    "select * from codes where a = 1 and b = {a} for update",
+    "select * from codes where b = {a} and a = 1 {share}",
+    "select * from codes where a = 2 for update",
+    "select * from codes where a = 2 and b is null for update",
+    "update codes set b = {x} where a = 1 and b = 1",
+    "update codes set a = 9 where id = {a}",
+    "update codes set a = {x}, b = {y} where id = {a}",
+    "delete from codes where a = 1 and b in (1, 2)",
+    "insert into codes (id, a, b) values ({x}, {x}, null)",
+    "insert into codes values ({x}, {x}, {y})",
+    "insert into refs (id, sku) values ({x}, 's{a}')",
+    "insert into refs (id, sku) values ({x}, null)",
+    "update refs set sku = 's{b}' where id = 1",
+    "update refs set sku = null where id = {a}",
+    "delete from refs where sku = 's{a}'",
+    "select i.* from items i, refs r where r.sku = i.sku and r.id = 1 for update",
+    "select * from items where id = (select item from order_lines where order_id = {a} and line = 1) for update",
+    "select i.* from items i join (select id from customers where id = {a}) c on c.id = i.id for update",
+    "select count(*) from items where id = {a}",
+    "/* for share */ select * from items -- where id = {b}\n where id = {a} for update",
+    "select * from items where sku = 'for update' or id = {a} for update",
+    "select * from items where id = {a} and 1 = 1 for update",
+    "? select * from items where id = {a} and 1 = 0 for update",
+    "select * from items where not (id <> {a}) for update",
+    "select * from items where id > {a} and id < {a} + 2 for update",
+    "select * from items where id in ({a}) or id in ({b}, {a}) for update",
+    "select * from items where (id, sku) = ({a}, 's{a}') for update",
+    "select * from items where (id, sku) in (({a}, 's{a}'), ({b}, 's{b}')) for update",
+    "select * from items where coalesce(id, 0) = {a} for update",
+    "select * from items where (id = {a}) is true for update",
+    "select * from items where id in (select {a}) for update",
+    "select * from items where id between {a} and {a} for update",
+    "select i.* from items i join items j on j.id = i.id where j.id = {a} for update",
+    "select * from items where id = {a} and id in (select item from order_lines where order_id = {a}) for update",
+    "update items set stock = case when id = {a} then 1 else 2 end where id in ({a}, {b})",
+    "update items set stock = 1 where (id = {a}) or (sku = 's{b}')",
+    "update items set stock = 1 where id in (select item from order_lines where order_id = {a})",
+    "update items set stock = 1 where exists (select 1 from notes where notes.item = items.id)",
+    "update items set stock = stock",
+    "update items set sku = concat(sku, 'n') where id = {a}",
+    "update order_lines set n = n + 1 where order_id in (select id from orders where customer = {a})",
+    "update order_lines set line = 5 where order_id = 2 and line = 1",
+    "update customers set email = 'e{x}' where id = {a}",
+    "update customers set email = 'e{x}', n = 4 where email = 'c{a}'",
+    "update profiles set customer = 4 where customer = {a}",
+    "update notes set item = {a} where id = 3",
+    "update notes set item = {a} where id in (1, 2, 3)",
+    "delete from order_lines where item = {a}",
+    "delete from notes where item in (select id from items where stock = 4)",
+    "delete from profiles",
+    "delete from orders where customer = {a}",
+    "delete from items where id = 5 or sku = 's4'",
+    "insert into order_lines (order_id, line, item, n) values ({a}, 7, {b}, 1), ({b}, 7, {a}, 1)",
+    "insert into order_lines values ({a}, 7, {b}, 1)",
+    "insert into notes select id + 100, id from items where id = {a}",
+    "insert into notes (id, item) select {x}, max(id) from items",
 ];
 
 const POSTGRES: &[&str] = &[
@@ -104,6 +167,43 @@ const POSTGRES: &[&str] = &[
     "merge into items i using (values ({a}, 5)) v (id, stock) on i.id = v.id when matched then update set stock = v.stock",
     "merge into items i using (values ({a}, 5)) v (id, stock) on i.id = v.id when matched then update set stock = v.stock \
      when not matched then insert (id, sku, stock) values (v.id, 'm', v.stock)",
+    "select * from only items where id = {a} for update",
+    "select * from public.items where public.items.id = {a} for update",
+    "select * from \"items\" where \"id\" = {a} for update",
+    "select * from items where id = {a} for update of items",
+    "select * from items i join orders o on o.id = i.id where i.id = {a} for share of o for update of i",
+    "select * from items where id = {a}::bigint for update",
+    "select * from items where id = cast('{a}' as bigint) for update",
+    "select * from items where id = any('{{a},{b}}') for update",
+    "select * from items where id = any(array(select {a}::bigint)) for update",
+    "select * from (select * from items where id = {a} for update) i",
+    "select (select id from items where id = {a} for update)",
+    "select * from items where id = {a} limit 1 for update skip locked",
+    "select * from items where id = {a} for update nowait",
+    "select * from items where id in (select id from orders where id = {a} for update) for no key update",
+    "select i.* from items i, lateral (select 1 from orders o where o.id = i.id and o.id = {a}) x for update of i",
+    "(select * from items where id = {a} for update)",
+    "update only items set stock = 1 where id = {a}",
+    "update items as i set stock = v.s from (values ({a}::bigint, 5), ({b}, 6)) v (id, s) where i.id = v.id",
+    "update items i set stock = 1 from unnest(array[{a}, {b}]::bigint[]) k (id) where i.id = k.id",
+    "update items i set stock = j.stock from items j where j.id = {b} and i.id = {a}",
+    "update items set (stock, sku) = (9, 'nine') where id = {a}",
+    "update items set (stock) = (select n from customers where id = {a}) where id = {b}",
+    "update items set stock = default where false",
+    "delete from items i using (values (5)) v (id) where i.id = v.id",
+    "with x as (select id from orders where id = {a} for update) update items set stock = 0 where id in (select id from x)",
+    "with i as (insert into items (id, sku, stock) values ({x}, 'x{x}', 1) returning id) select * from i",
+    "with k (id) as (values ({a}::bigint), ({b})) select i.* from items i join k on k.id = i.id for update of i",
+    "with l as materialized (select id from items where id in ({a}, {b}) order by id for no key update) \
+     update items i set stock = 0 from l where l.id = i.id",
+    "insert into items (id, sku, stock) select id + 100, sku || 'n', 1 from items where id in ({a}, {b})",
+    "insert into items (id, sku, stock) values ({x}, 'x{x}', 1), ({a}, 'q', 1) on conflict (id) do update set stock = 0",
+    "insert into codes (id, a, b) values ({x}, 1, 1) on conflict (a, b) do update set b = 99",
+    "insert into items (id, sku, stock) values ({a}, 'zz', 1) on conflict (id) do update set stock = 0 where items.stock > 100",
+    "insert into items (id, sku, stock) values ({a}, 'zz', 1) on conflict (id) do update set sku = excluded.sku",
+    "merge into items i using orders o on i.id = o.id and o.id = {a} when matched then do nothing",
+    "merge into notes n using items i on n.item = i.id when matched then delete",
+    "merge into items i using (values ({x})) v (id) on i.id = v.id when not matched then insert values (v.id, 'm{x}', 1)",
 ];
 
 const INNODB: &[&str] = &[
@@ -124,16 +224,56 @@ const INNODB: &[&str] = &[
     "update items set stock = 9 where id = {a} limit 1",
     "update items set stock = 9 order by id limit {a}",
     "delete from notes where id = {a} limit 1",
+    "select * from items force index (primary) where id = {a} for update",
+    "select * from `items` where `id` = {a} for update",
+    "select * from items where id = {a} lock in share mode",
+    "select * from items where id = {a} for update skip locked",
+    "select i.* from items i straight_join orders o on o.id = i.id where i.id = {a} for update",
+    "(select * from items where id = {a} for update)",
+    "insert into items set id = {x}, sku = 'x{x}', stock = 1",
+    "insert into items (id, sku, stock) values ({x}, 'x{x}', 1), ({a}, 'q', 1) on duplicate key update stock = values(stock)",
+    "insert into items (id, sku, stock) select id + 100, concat(sku, 'n'), 1 from items where id in ({a}, {b})",
+    "insert into codes (id, a, b) values ({x}, 1, 1) on duplicate key update b = 99",
+    "insert into notes (id, item) values ({a}, {b}) on duplicate key update item = values(item)",
+    "insert into notes (id, item) values ({a}, {b}) on duplicate key update item = 3",
+    "replace into items (id, sku, stock) select {x}, 'r', stock from items where id = {a}",
+    "replace into codes (id, a, b) values ({x}, 1, 2)",
+    "replace into boxes (id, parent) values (4, {a})",
+    "delete from n using notes n join items i on i.id = n.item where i.id = 4",
+    "delete p, o from orders o join profiles p on p.customer = o.customer where o.id = {a}",
+    "delete from notes where item = 4 order by id limit 1",
+    "update items i join (select {a} id union all select {b}) k on k.id = i.id set i.stock = 1",
+    "update items i left join orders o on o.id = i.id set i.stock = 1 where i.id = {a}",
+    "update items i, order_lines l set i.stock = 1, l.n = 2 where l.item = i.id and l.order_id = {a} and l.line = 1",
+    "update ignore items set stock = 1 where id = {a}",
+];
+
+const MARIADB: &[&str] = &[
+    "insert into items (id, sku, stock) values ({x}, 'x{x}', 1) returning id",
+    "delete from notes where id = {a} returning id",
+    "replace into codes (id, a, b) values ({x}, 1, 2) returning id",
+];
+
+const MYSQL: &[&str] = &[
+    "insert into items (id, sku, stock) values ({a}, 'x{x}', 1) as new on duplicate key update stock = new.stock",
+    "select * from items where id = {a} for update of items",
+    "select o.* from orders o join customers c on c.id = o.customer where o.id = {a} for share of c",
+    "with k as (select {a} id) select i.* from items i join k on k.id = i.id for update",
+    "with k as (select {a} id) update items i join k on k.id = i.id set i.stock = 1",
 ];
 
 /// Rows that are there, and new keys.
 const CHOICES: [(i64, i64, i64, i64); 3] = [(1, 2, 101, 102), (2, 3, 104, 103), (3, 1, 6, 7)];
 
 pub(crate) fn all(engine: Engine) -> Vec<Statement> {
-    let own = if engine.family() == Family::Postgres { POSTGRES } else { INNODB };
+    let (family, own): (_, &[&str]) = match engine {
+        Engine::MariaDb => (INNODB, MARIADB),
+        Engine::MySql => (INNODB, MYSQL),
+        _ => (POSTGRES, &[]),
+    };
     let share = if engine == Engine::MariaDb { "lock in share mode" } else { "for share" };
     let mut all: Vec<Statement> = Vec::new();
-    for pattern in EVERYWHERE.iter().chain(own) {
+    for pattern in EVERYWHERE.iter().chain(family).chain(own) {
         for (a, b, x, y) in CHOICES {
             let values = [("{a}", a), ("{b}", b), ("{x}", x), ("{y}", y)];
             let text = pattern.trim_start_matches("? ").replace("{share}", share);
