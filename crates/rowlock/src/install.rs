@@ -21,14 +21,15 @@ pub fn install_sql<O: LockOrder>(dialect: Dialect) -> String {
 pub(crate) fn sql(dialect: Dialect, tables: impl Iterator<Item = &'static str>) -> String {
     let mut sql = String::from(match dialect {
         Dialect::Postgres => {
-            "CREATE TABLE IF NOT EXISTS rowlock_token (token uuid PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now());\n"
+            "CREATE TABLE IF NOT EXISTS rowlock_token (token uuid PRIMARY KEY, void smallint NOT NULL DEFAULT 0, \
+             made_at timestamptz NOT NULL DEFAULT now());\n"
         }
         Dialect::MySql | Dialect::MariaDb => {
-            "CREATE TABLE IF NOT EXISTS rowlock_token (token binary(16) PRIMARY KEY, \
+            "CREATE TABLE IF NOT EXISTS rowlock_token (token binary(16) PRIMARY KEY, void smallint NOT NULL DEFAULT 0, \
              made_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, KEY (made_at)) ENGINE=InnoDB;\n"
         }
         Dialect::Sqlite => {
-            "CREATE TABLE IF NOT EXISTS rowlock_token (token blob PRIMARY KEY NOT NULL, \
+            "CREATE TABLE IF NOT EXISTS rowlock_token (token blob PRIMARY KEY NOT NULL, void smallint NOT NULL DEFAULT 0, \
              made_at text NOT NULL DEFAULT CURRENT_TIMESTAMP);\n"
         }
     });

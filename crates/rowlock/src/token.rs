@@ -1,11 +1,15 @@
 //! The commit token: a row that a transaction writes with its COMMIT, by which a lost answer is resolved.
 //!
 //! ```text
-//! INSERT token; COMMIT  -- connection lost --> on a new connection: INSERT the same token
-//!                                                duplicate key: it was committed
+//! INSERT token; COMMIT  -- connection lost --> on a new connection: INSERT the same token, as void
+//!                                                duplicate key: it was committed; or the row is void:
+//!                                                               an earlier question's, so it never was
 //!                                                success:       it was not, and never will be: the token is taken
 //!                                                waits:         the server has not decided yet
 //! ```
+//!
+//! The answer to the question can be lost like any other. Were its row not marked, the next question would take it for
+//! the transaction's own, and tell as committed what never was.
 //!
 //! A transaction id asked of the server (`pg_xact_status`) is not enough: one that was never flushed is given out again
 //! after a crash. After a failover to a replica that lags, a token can be lost with its transaction; then both are gone.
@@ -33,15 +37,25 @@ pub(crate) enum Outcome {
 /// The statements that end a transaction with `token` in it: one round trip.
 pub(crate) fn commit_text(dialect: Dialect, token: Option<Uuid>) -> String {
     match token {
-        Some(token) => format!("{}; COMMIT", insert_text(dialect, token)),
+        Some(token) => format!("{}; COMMIT", insert_text(dialect, token, 0)),
         None => "COMMIT".into(),
     }
 }
 
-fn insert_text(dialect: Dialect, token: Uuid) -> String {
+fn insert_text(dialect: Dialect, token: Uuid, void: u8) -> String {
+    format!("INSERT INTO rowlock_token (token, void) VALUES ({}, {void})", literal(dialect, token))
+}
+
+/// Whether the token's row is a question's (1) or the transaction's (0).
+fn void_text(dialect: Dialect, token: Uuid) -> String {
+    let integer = if dialect.is_innodb() { "SIGNED" } else { "bigint" };
+    format!("SELECT CAST(void AS {integer}) FROM rowlock_token WHERE token = {}", literal(dialect, token))
+}
+
+fn literal(dialect: Dialect, token: Uuid) -> String {
     match dialect {
-        Dialect::Postgres => format!("INSERT INTO rowlock_token (token) VALUES ('{token}')"),
-        _ => format!("INSERT INTO rowlock_token (token) VALUES (x'{}')", token.simple()),
+        Dialect::Postgres => format!("'{token}'"),
+        _ => format!("x'{}'", token.simple()),
     }
 }
 
@@ -54,7 +68,7 @@ pub(crate) async fn resolve<E: Engine>(shared: &Arc<Shared<E>>, token: Uuid) -> 
         }
         let asked = async {
             let mut connection = Connection::begin(shared, E::begin(shared.dialect, &plain, None)).await?;
-            let insert = insert_text(shared.dialect, token);
+            let insert = insert_text(shared.dialect, token, 1);
             match E::batch(connection.get(), AssertSqlSafe(insert).into_sql_str()).await {
                 Ok(_) => {
                     // Only once this is committed can the lost transaction never be.
@@ -63,7 +77,14 @@ pub(crate) async fn resolve<E: Engine>(shared: &Arc<Shared<E>>, token: Uuid) -> 
                 }
                 Err(error) if Failure::of::<E>(shared.dialect, &error) == Failure::Duplicate => {
                     connection.rollback().await;
-                    Ok(Outcome::Committed)
+                    let mut connection = shared.pool.acquire().await?;
+                    let void = AssertSqlSafe(void_text(shared.dialect, token)).into_sql_str();
+                    Ok(match E::batch(&mut connection, void).await? {
+                        Some(0) => Outcome::Committed,
+                        Some(_) => Outcome::Never,
+                        // Pruned in between: nobody asks so late.
+                        None => Outcome::Unknown,
+                    })
                 }
                 Err(error) => Err(error),
             }
