@@ -39,6 +39,8 @@ pub struct Builder<E: Engine> {
 
 /// How often old commit tokens are pruned, and how old they must be.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
+/// How soon the schema is looked at when every connection was busy.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const TOKEN_AGE: Duration = Duration::from_secs(24 * 3600);
 
 impl<E: Engine> Builder<E> {
@@ -108,25 +110,32 @@ impl<E: Engine> Builder<E> {
 /// Looks at the schema from time to time, or when a statement failed as if it had changed, until the database is dropped.
 async fn watch<E: Engine>(shared: Weak<Shared<E>>, every: Duration) {
     let Some(changed) = shared.upgrade().map(|s| s.changed.clone()) else { return };
+    let mut wait = every;
     loop {
-        let _ = tokio::time::timeout(every, changed.notified()).await;
+        let _ = tokio::time::timeout(wait, changed.notified()).await;
         let Some(now) = shared.upgrade().filter(|s| !s.pool.is_closed()) else { return };
-        if let Err(error) = look(&now).await {
-            tracing::warn!(%error, "rowlock: could not look at the schema; what was known before holds");
-        }
+        wait = match look(&now).await {
+            Ok(true) => every,
+            Ok(false) => every.min(LOOK_AGAIN),
+            Err(error) => {
+                tracing::warn!(%error, "rowlock: could not look at the schema; what was known before holds");
+                every
+            }
+        };
     }
 }
 
-async fn look<E: Engine>(shared: &Shared<E>) -> Result<(), Error> {
-    // Never in the way of a transaction: when the pool is busy it is for another time.
-    let Some(mut connection) = shared.pool.try_acquire() else { return Ok(()) };
+/// Whether there was a connection to look by.
+async fn look<E: Engine>(shared: &Shared<E>) -> Result<bool, Error> {
+    // Never in the way of a transaction.
+    let Some(mut connection) = shared.pool.try_acquire() else { return Ok(false) };
     let fingerprint = E::fingerprint(&mut connection, shared.resources).await?;
     drop(connection);
     if fingerprint != shared.model().fingerprint {
         tracing::warn!("rowlock: the schema has changed; it is read and checked again");
         shared.refresh().await?;
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn prune<E: Engine>(shared: Weak<Shared<E>>) {
