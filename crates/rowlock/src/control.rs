@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sqlx::Connection as _;
+use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
 use tokio::sync::Mutex;
 
 use crate::engine::Engine;
@@ -39,8 +39,24 @@ impl<E: Engine> Control<E> {
             *slot = Some(connection);
             Ok(())
         };
-        tokio::time::timeout(LIMIT, work)
-            .await
-            .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut))))
+        within(work).await
     }
+
+    /// The one number that a query gives, asked beside the pool: a transaction that took a second of its connections
+    /// could wait for itself.
+    pub(crate) async fn ask(&self, sql: String) -> Result<Option<i64>, sqlx::Error> {
+        let work = async {
+            let mut connection = E::Connection::connect_with(&self.options).await?;
+            let answer = E::batch(&mut connection, AssertSqlSafe(sql).into_sql_str()).await;
+            drop(connection.close().await);
+            answer
+        };
+        within(work).await
+    }
+}
+
+async fn within<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(LIMIT, work)
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut))))
 }

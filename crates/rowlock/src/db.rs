@@ -23,6 +23,7 @@ use crate::{
     creation,
     engine::Engine,
     error::{Error, KindName},
+    failure::Failure,
     install,
     kind::Kind,
     model::Model,
@@ -228,8 +229,10 @@ impl<E: Engine> Shared<E> {
         let check = async || {
             let classes: Vec<String> = self.resources.iter().map(|r| creation::class(r.table).to_string()).collect();
             let sql = format!("SELECT COUNT(*) FROM rowlock_creation WHERE class IN ({})", classes.join(", "));
-            let mut connection = self.pool.acquire().await?;
-            let rows = E::batch(&mut connection, AssertSqlSafe(sql).into_sql_str()).await.unwrap_or_default();
+            let rows = match self.control.ask(sql).await {
+                Err(error) if Failure::of::<E>(self.dialect, &error) == Failure::SchemaChanged => None,
+                answer => answer?,
+            };
             let wanted = classes.len() as i64 * i64::from(creation::SLOTS);
             if rows == Some(wanted) { Ok(()) } else { Err(Error::NotInstalled { feature: "guard_creation" }) }
         };
