@@ -20,13 +20,16 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
 
-use crate::{db::Shared, engine::Engine, failure::Failure};
+use rowlock_footprint::Dialect;
+
+use crate::{db::Shared, engine::Engine};
 
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
     open: bool,
     /// The server's number for the session, once BEGIN was answered.
     pub(crate) session: Option<i64>,
+    pub(crate) read_only: bool,
     shared: Arc<Shared<E>>,
 }
 
@@ -43,7 +46,7 @@ impl<E: Engine> Connection<E> {
     /// Takes a connection from the pool, for a statement outside a transaction.
     pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
         let inner = shared.pool.acquire().await?;
-        Ok(Connection { inner: Some(inner), open: false, session: None, shared: shared.clone() })
+        Ok(Connection { inner: Some(inner), open: false, session: None, read_only: false, shared: shared.clone() })
     }
 
     /// Whether a drop hangs up.
@@ -68,17 +71,24 @@ impl<E: Engine> Connection<E> {
         let _ = self.finish("ROLLBACK".into()).await;
     }
 
-    async fn finish(&mut self, sql: String) -> Result<(), sqlx::Error> {
-        let result = E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await;
-        match &result {
-            Ok(_) => self.open = false,
-            // The session has ended, or ends by itself: its number may be another's by the time it is asked after.
-            Err(error) if Failure::of::<E>(self.shared.dialect, error) == Failure::ConnectionLost => {
-                self.session = None
-            }
-            Err(_) => {}
+    /// ROLLBACK, and then the connection is closed: what it has prepared fits no longer.
+    pub(crate) async fn retire(mut self) {
+        let _ = self.finish("ROLLBACK".into()).await;
+        if !self.open
+            && let Some(connection) = self.inner.take()
+        {
+            let _ = connection.close().await;
         }
-        result.map(drop)
+    }
+
+    async fn finish(&mut self, mut sql: String) -> Result<(), sqlx::Error> {
+        if self.read_only && self.shared.dialect == Dialect::Sqlite {
+            // There it is a setting of the connection, not of the transaction.
+            sql.push_str("; PRAGMA query_only = 0");
+        }
+        E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await?;
+        self.open = false;
+        Ok(())
     }
 }
 

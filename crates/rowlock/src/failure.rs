@@ -23,8 +23,13 @@ pub enum Failure {
     Duplicate,
     /// The connection is gone, or the server is going: whatever was not committed is rolled back.
     ConnectionLost,
-    /// The schema is not what it was when the statement was prepared or checked.
+    /// The schema is not what it was when the statement was checked: a table or column is not there.
     SchemaChanged,
+    /// The schema changed since the statement was prepared, and the server does not prepare it again by itself ("cached
+    /// plan must not change result type"; 1412, 1615).
+    StalePlan,
+    /// The server ended the session because its transaction was idle for too long (25P03).
+    Idle,
     /// Anything else: the statement is wrong, or a constraint forbids it.
     Other,
 }
@@ -32,7 +37,11 @@ pub enum Failure {
 impl Failure {
     /// The whole transaction may be run again: nothing of it is left, and another run may fare better.
     pub fn is_transient(self) -> bool {
-        matches!(self, Failure::Deadlock | Failure::Serialization | Failure::Busy | Failure::ConnectionLost)
+        match self {
+            Failure::Deadlock | Failure::Serialization | Failure::Busy => true,
+            Failure::ConnectionLost | Failure::StalePlan | Failure::Idle => true,
+            Failure::Cancelled | Failure::Duplicate | Failure::SchemaChanged | Failure::Other => false,
+        }
     }
 
     /// Tells what an error of sqlx means.
@@ -57,6 +66,8 @@ impl fmt::Display for Failure {
             Failure::Duplicate => "duplicate key",
             Failure::ConnectionLost => "connection lost",
             Failure::SchemaChanged => "schema changed",
+            Failure::StalePlan => "stale plan",
+            Failure::Idle => "idle for too long",
             Failure::Other => "error",
         })
     }

@@ -63,7 +63,7 @@ impl<E: Engine> Notes<'_, E> {
     pub(crate) fn note(&mut self, error: &sqlx::Error) {
         self.pace.answered();
         let failure = Failure::of::<E>(self.shared.dialect, error);
-        if failure == Failure::SchemaChanged {
+        if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
         }
         if !matches!(self.seen, Seen::Fine) {
@@ -137,6 +137,9 @@ impl<E: Engine> Inner<E> {
 
     /// Something that the guard cannot see through, under its policy.
     pub(crate) fn judge(&self, policy: Policy, statement: &str, reason: impl FnOnce() -> String) -> Result<(), Error> {
+        if policy == Policy::Refuse && self.options.guard < Guard::Enforce {
+            self.count(Event::Violation);
+        }
         match (policy, self.options.guard) {
             (Policy::Refuse, Guard::Enforce) => {
                 self.count(Event::Refusal);

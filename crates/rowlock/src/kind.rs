@@ -86,6 +86,8 @@ impl<E: Engine> std::fmt::Debug for Kind<E> {
 pub(crate) struct Progress {
     attempts: Vec<Attempt>,
     restarts: u32,
+    /// How many connections had prepared what no longer fits.
+    stale: u32,
     union: BTreeMap<Place, Strength>,
 }
 
@@ -169,6 +171,7 @@ impl<E: Engine> Kind<E> {
                     }
                 };
                 let hold = inner.hold.clone();
+                let session = inner.connection.session;
                 let limit = self.options.hold_limit;
                 let slot = Slot::default();
                 let attempt =
@@ -180,6 +183,10 @@ impl<E: Engine> Kind<E> {
                     () = hold.exceeds(limit) => None,
                 };
                 let inner = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let (None, Some(session)) = (&inner, session) {
+                    // The `Tx` lives on somewhere, or was leaked: its locks are not to live as long.
+                    let _ = self.shared.control.end_session(session, true).await;
+                }
                 match self.end(result, inner, &mut progress, began).await {
                     Ended::Again => {}
                     Ended::Done(result) => {
@@ -214,6 +221,7 @@ impl<E: Engine> Kind<E> {
                 }
             };
             let mut inner = self.attempt(connection, progress);
+            inner.connection.read_only = self.options.read_only;
             inner.count(Event::Statement);
             if progress.union.is_empty() {
                 return Ok(Some(inner));
@@ -223,8 +231,7 @@ impl<E: Engine> Kind<E> {
                 Ok(()) => Ok(Some(inner)),
                 Err(error) => match std::mem::take(&mut inner.seen) {
                     Seen::Transient(failure, message) => {
-                        inner.connection.rollback().await;
-                        self.failed(progress, began, failure, message).await?;
+                        self.again(inner, progress, began, failure, message).await?;
                         Ok(None)
                     }
                     // A row that was made meanwhile and is busy: it is in the union from now on.
@@ -333,8 +340,7 @@ impl<E: Engine> Kind<E> {
                 }
             }
             (Seen::Transient(failure, message), _) => {
-                inner.connection.rollback().await;
-                match self.failed(progress, began, failure, message).await {
+                match self.again(inner, progress, began, failure, message).await {
                     Ok(()) => Ended::Again,
                     Err(error) => done(error),
                 }
@@ -356,6 +362,43 @@ impl<E: Engine> Kind<E> {
                 self.shared.counters.count(Event::RolledBack, &self.name);
                 Ended::Done(Err(error))
             }
+        }
+    }
+
+    /// Rolls back after a transient failure, and waits before the next attempt; or gives up.
+    async fn again(
+        &self,
+        inner: Box<Inner<E>>,
+        progress: &mut Progress,
+        began: Instant,
+        failure: Failure,
+        message: String,
+    ) -> Result<(), Error> {
+        if failure == Failure::StalePlan {
+            // Each connection of the pool may have one, and each is met once: no attempt that failed.
+            inner.connection.retire().await;
+            progress.stale += 1;
+            if progress.stale <= self.shared.pool.options().get_max_connections() {
+                self.shared.counters.count(Event::Retry(failure), &self.name);
+                return Ok(());
+            }
+            return self.failed(progress, began, failure, message).await;
+        }
+        inner.connection.rollback().await;
+        self.fail(progress, began, failure, message).await
+    }
+
+    /// A failure that ends the transaction where the kind has a hold limit: only PostgreSQL's own setting tells of it.
+    async fn fail(
+        &self,
+        progress: &mut Progress,
+        began: Instant,
+        failure: Failure,
+        message: String,
+    ) -> Result<(), Error> {
+        match (failure, self.options.hold_limit) {
+            (Failure::Idle, Some(limit)) => Err(Error::HoldLimit { kind: self.name.clone(), limit }),
+            _ => self.failed(progress, began, failure, message).await,
         }
     }
 
@@ -381,7 +424,7 @@ impl<E: Engine> Kind<E> {
             };
         }
         if failure.is_transient() {
-            return self.failed(progress, began, failure, error.to_string()).await.map(|()| false);
+            return self.fail(progress, began, failure, error.to_string()).await.map(|()| false);
         }
         if failure == Failure::SchemaChanged && token.is_some() && error.to_string().contains("rowlock_token") {
             return Err(Error::NotInstalled { feature: "commit_token" });

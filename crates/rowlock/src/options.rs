@@ -193,7 +193,8 @@ macro_rules! settings {
             $self
         }
         /// How long locks may be held before the transaction is ended with
-        /// [`Error::HoldLimit`](crate::Error::HoldLimit). Default: no limit.
+        /// [`Error::HoldLimit`](crate::Error::HoldLimit). PostgreSQL, as the backstop for a client that is gone, also ends
+        /// one that is idle for 1 s longer than that, locks or not. Default: no limit.
         #[must_use]
         pub fn hold_limit(mut $self, limit: std::time::Duration) -> Self {
             $options.hold_limit = Some(limit);

@@ -62,6 +62,9 @@ impl<E: Engine> Kind<E> {
                         return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
                     }
                     failure if failure.is_transient() => {
+                        if failure == Failure::StalePlan {
+                            inner.connection.retire().await;
+                        }
                         self.failed(&mut progress, began, failure, error.to_string()).await?;
                     }
                     _ => return Err(error.into()),

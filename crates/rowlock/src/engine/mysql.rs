@@ -82,7 +82,8 @@ impl Driver for MySql {
             Some(1317) => Failure::Cancelled,
             Some(1062 | 1586) => Failure::Duplicate,
             Some(1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 | 3169 | 4031) => Failure::ConnectionLost,
-            Some(1054 | 1146 | 1412 | 1615) => Failure::SchemaChanged,
+            Some(1054 | 1146) => Failure::SchemaChanged,
+            Some(1412 | 1615) => Failure::StalePlan,
             _ => Failure::Other,
         }
     }

@@ -72,9 +72,10 @@ impl Driver for Postgres {
         // The client keeps the limit; the server's is the backstop for a client that is gone.
         let _ = write!(sql, "; SET LOCAL lock_timeout = {}", (options.wait + Duration::from_secs(1)).as_millis());
         if let Some(limit) = options.hold_limit {
-            let _ = write!(sql, "; SET LOCAL idle_in_transaction_session_timeout = {}", limit.as_millis().max(1));
+            let backstop = (limit + Duration::from_secs(1)).as_millis();
+            let _ = write!(sql, "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
         }
-        sql.push_str("; SELECT pg_backend_pid()");
+        let _ = write!(sql, "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
         sql
     }
 
@@ -83,8 +84,16 @@ impl Driver for Postgres {
         session: i64,
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
+        // Only while the session is in the very transaction that it was asked for in: behind a pooler the backend may
+        // be another client's by now, and a pid is given out again.
+        let (pid, began) = (session & PID_MASK, session >> PID_BITS);
+        let end = if hard { "terminate" } else { "cancel" };
         // By the simple protocol: a pooler may give another server to each trip of a prepared statement.
-        let sql = format!("SELECT pg_{}_backend({session})", if hard { "terminate" } else { "cancel" });
+        let sql = format!(
+            "SELECT pg_{end}_backend(pid) FROM pg_stat_activity WHERE pid & {PID_MASK} = {pid} \
+             AND coalesce({} = {began}, current_setting('track_activities') = 'off')",
+            stamp("xact_start")
+        );
         Box::pin(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await.map(drop) })
     }
 
@@ -99,9 +108,10 @@ impl Driver for Postgres {
             "57014" => Failure::Cancelled,
             "23505" => Failure::Duplicate,
             // 25P03: idle_in_transaction_session_timeout; 25P04: transaction_timeout.
-            "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" => Failure::ConnectionLost,
+            "57P01" | "57P02" | "57P03" | "57P05" | "25P04" => Failure::ConnectionLost,
+            "25P03" => Failure::Idle,
             "42P01" | "42703" => Failure::SchemaChanged,
-            "0A000" if error.message().contains("cached plan") => Failure::SchemaChanged,
+            "0A000" if error.message().contains("cached plan") => Failure::StalePlan,
             code if code.starts_with("08") => Failure::ConnectionLost,
             _ => Failure::Other,
         }
@@ -323,6 +333,15 @@ fn bytes(value: &KeyValue) -> Option<&[u8]> {
         KeyValue::Bytes(b) => Some(b),
         _ => None,
     }
+}
+
+/// The number of a session, within one i64: its pid in the lower bits, and above them when its transaction began.
+const PID_BITS: u32 = 22;
+const PID_MASK: i64 = (1 << PID_BITS) - 1;
+
+/// A timestamp in microseconds, in as many bits as are left beside the pid: it comes again after 25 days.
+fn stamp(time: &str) -> String {
+    format!("(extract(epoch FROM {time}) * 1000000)::int8 & {}", i64::MAX >> PID_BITS)
 }
 
 fn integer(row: &PgRow, index: usize) -> Option<i64> {

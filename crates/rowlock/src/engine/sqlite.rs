@@ -45,7 +45,7 @@ impl Driver for Sqlite {
     }
 
     fn begin(_: Dialect, options: &Options, _: Option<Isolation>) -> String {
-        if options.read_only { "BEGIN".into() } else { "BEGIN IMMEDIATE".into() }
+        if options.read_only { "PRAGMA query_only = 1; BEGIN".into() } else { "BEGIN IMMEDIATE".into() }
     }
 
     fn end_session<'e>(_: &'e mut SqliteConnection, _: i64, _: bool) -> BoxFuture<'e, Result<(), sqlx::Error>> {
@@ -61,7 +61,7 @@ impl Driver for Sqlite {
             Some("517") => Failure::Serialization,
             Some("9") => Failure::Cancelled,
             Some("1555" | "2067" | "2579") => Failure::Duplicate,
-            Some("17") => Failure::SchemaChanged,
+            Some("17") => Failure::StalePlan,
             _ => Failure::Other,
         }
     }
