@@ -1,0 +1,107 @@
+//! Isolation levels and read-only as the server has them, and what a rollback to a savepoint gives back.
+
+use rowlock::{Db, Engine, Error, Isolation, Strength};
+use rowlock_testing::{Family, TestDb, engines};
+
+use crate::support::{Inventory, Order, Row};
+use crate::{add, n, open_single};
+
+engines! { servers:
+    async fn the_server_has_the_level<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let postgres = test.family() == Family::Postgres;
+        let level = async |kind: rowlock::Kind<E>| {
+            kind.transaction(async |mut tx| {
+                if postgres {
+                    let sql = "select upper(current_setting('transaction_isolation'))";
+                    return Ok::<_, Error>(sqlx::query_scalar::<E, String>(sql).fetch_one(&mut tx).await?);
+                }
+                // MariaDB 10.11 names no level of a transaction (and innodb_trx is a cache): by what it does. SERIALIZABLE
+                // locks what is only read; REPEATABLE READ locks the gap where a missing row would stand.
+                sqlx::query("select n from orders where id = 11").execute(&mut tx).await?;
+                if test.held("orders", "id = 11").await.is_some() {
+                    return Ok("SERIALIZABLE".into());
+                }
+                let tx = tx.lock::<Order>([5000]).existing().await?;
+                let gap = test.would_wait("insert into orders (id, n) values (5001, 1)").await;
+                drop(tx);
+                Ok(if gap { "REPEATABLE READ".into() } else { "READ COMMITTED".into() })
+            }).await.unwrap()
+        };
+        for (isolation, name) in [
+            (Isolation::RepeatableRead, "REPEATABLE READ"),
+            (Isolation::Serializable, "SERIALIZABLE"),
+            (Isolation::ReadCommitted, "READ COMMITTED"),
+        ] {
+            assert_eq!(level(db.kind("level").isolation(isolation)).await, name);
+            // It was that transaction's alone, on the same connection: the next has its own.
+            assert_eq!(level(db.kind("default")).await, "READ COMMITTED");
+        }
+    }
+
+    async fn a_rollback_to_a_savepoint_gives_back_what_the_server_does<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let postgres = test.family() == Family::Postgres;
+        db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([10]).await?;
+            let before = tx.savepoint().await?;
+            // Stronger on a row that is held, and rows of another resource.
+            let tx = tx.lock::<Order>([10]).update().await?;
+            let mut tx = tx.lock::<Inventory>([30]).await?;
+            add(&mut tx, "inventories", 30, 1).await?;
+            assert_eq!(tx.held().len(), 2);
+            assert_eq!(test.held("orders", "id = 10").await, Some(Strength::Update));
+            let tx = tx.rollback_to(before).await?;
+            let known: Vec<Strength> = tx.held().places().map(|(_, strength)| strength).collect();
+            if postgres {
+                assert_eq!(known, [Strength::NoKeyUpdate]);
+                assert_eq!(test.held("orders", "id = 10").await, Some(Strength::NoKeyUpdate));
+                assert_eq!(test.held("inventories", "id = 30").await, None);
+            } else {
+                assert_eq!(known, [Strength::Update, Strength::Update]);
+                assert_eq!(test.held("orders", "id = 10").await, Some(Strength::Update));
+                assert_eq!(test.held("inventories", "id = 30").await, Some(Strength::Update));
+            }
+            // It lies below what InnoDB still holds.
+            tx.lock::<Inventory>([20]).await.map(drop)
+        }).await.unwrap();
+        // PostgreSQL: the rise from NO KEY UPDATE. InnoDB, which has one strength for both: the place below.
+        assert_eq!(db.counts().late, 1);
+        assert_eq!(n(&test, "inventories", 30).await, 1000);
+    }
+}
+
+engines! {
+    async fn a_read_only_transaction_writes_nothing<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let kind = db.kind("report").read_only();
+        let error = kind.transaction(async |mut tx| {
+            sqlx::query("update orders set n = 0 where id = 10").execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await;
+        assert!(error.is_err(), "it wrote");
+        assert_eq!(n(&test, "orders", 10).await, 1000);
+        let row: Row = kind.transaction(async |mut tx| {
+            Ok::<_, Error>(sqlx::query_as::<E, Row>("select id, n from orders where id = 10").fetch_one(&mut tx).await?)
+        }).await.unwrap();
+        assert_eq!(row.n, 1000);
+        // The same connection writes again in the next transaction.
+        db.transaction(async |mut tx| add(&mut tx, "orders", 10, 1).await).await.unwrap();
+        assert_eq!(n(&test, "orders", 10).await, 1001);
+    }
+
+    async fn a_savepoint_of_another_transaction_is_refused<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let kept = std::sync::Mutex::new(None);
+        db.transaction(async |tx| {
+            let mut tx = tx.pass::<Order>();
+            *kept.lock().unwrap() = Some(tx.savepoint().await?);
+            Ok::<_, Error>(())
+        }).await.unwrap();
+        let error = db.transaction(async |tx| {
+            let stale = kept.lock().unwrap().take().unwrap();
+            tx.pass::<Order>().rollback_to(stale).await.map(drop)
+        }).await.unwrap_err();
+        assert!(matches!(error, Error::Savepoint { .. }), "{error:?}");
+    }
+}
