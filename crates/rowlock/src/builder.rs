@@ -89,16 +89,16 @@ impl<E: Engine> Builder<E> {
         let catalog = E::catalog(&mut *pool.acquire().await?, self.order.2).await?;
         let checked =
             check::check(self.order.2, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
-        let road = E::road(&pool, self.processes).await?;
+        let mut road = E::road(&pool, self.processes).await?;
         let mut report = checked.report;
-        report.findings.extend(road.findings);
+        report.findings.append(&mut road.findings);
         if report.errors() > 0 {
             return Err(Error::Check(Box::new(report)));
         }
         for finding in &report.findings {
             tracing::warn!("rowlock: {finding}");
         }
-        let shared = Shared::new(pool, self.order, catalog, checked.targets, self.options, road.keeps_prepared);
+        let shared = Shared::new(pool, self.order, catalog, checked.targets, self.options, &road);
         if let Some(every) = self.watch {
             tokio::spawn(watch(Arc::downgrade(&shared), every));
         }

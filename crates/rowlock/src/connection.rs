@@ -86,6 +86,11 @@ impl<E: Engine> Connection<E> {
             // There it is a setting of the connection, not of the transaction.
             sql.push_str("; PRAGMA query_only = 0");
         }
+        if !self.shared.straight {
+            // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it
+            // closes by itself.
+            self.session = None;
+        }
         E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await?;
         self.open = false;
         Ok(())

@@ -21,7 +21,7 @@ use crate::{
     control::Control,
     count::Counters,
     creation,
-    engine::Engine,
+    engine::{Engine, Road},
     error::{Error, KindName},
     failure::Failure,
     install,
@@ -81,6 +81,8 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) tokens: AtomicBool,
     /// Prepared statements outlive the transaction that made them: not behind every pooler.
     pub(crate) keeps_prepared: bool,
+    /// Each connection of the pool is one session of the server's: no pooler gives it to another client.
+    pub(crate) straight: bool,
 }
 
 impl<E: Engine> Db<E> {
@@ -174,7 +176,7 @@ impl<E: Engine> Shared<E> {
         catalog: Catalog,
         targets: Vec<Target>,
         options: Options,
-        keeps_prepared: bool,
+        road: &Road,
     ) -> Arc<Shared<E>> {
         let (order, order_type, resources) = order;
         Arc::new(Shared {
@@ -191,7 +193,8 @@ impl<E: Engine> Shared<E> {
             creation_rows: OnceCell::new(),
             changed: Arc::default(),
             tokens: AtomicBool::new(false),
-            keeps_prepared,
+            keeps_prepared: road.keeps_prepared,
+            straight: road.straight,
             pool,
         })
     }

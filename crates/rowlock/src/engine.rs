@@ -86,6 +86,8 @@ pub struct Shape {
 pub struct Road {
     /// A statement that was prepared in one transaction can be run in the next.
     pub keeps_prepared: bool,
+    /// Each connection of the pool is one session of the server's.
+    pub straight: bool,
     /// What stands against it.
     pub findings: Vec<Finding>,
 }

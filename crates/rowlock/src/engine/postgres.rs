@@ -54,7 +54,11 @@ impl Driver for Postgres {
                 ),
                 false => None,
             };
-            Ok(Road { keeps_prepared: way.keeps_prepared(), findings: way.finding().into_iter().chain(room).collect() })
+            Ok(Road {
+                keeps_prepared: way.keeps_prepared(),
+                straight: way.is_straight(),
+                findings: way.finding().into_iter().chain(room).collect(),
+            })
         })
     }
 

@@ -41,7 +41,7 @@ impl Driver for Sqlite {
     }
 
     fn road<'e>(_: &'e SqlitePool, _: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
-        Box::pin(std::future::ready(Ok(Road { keeps_prepared: true, findings: Vec::new() })))
+        Box::pin(std::future::ready(Ok(Road { keeps_prepared: true, straight: true, findings: Vec::new() })))
     }
 
     fn begin(_: Dialect, options: &Options, _: Option<Isolation>) -> String {
