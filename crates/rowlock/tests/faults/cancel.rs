@@ -138,7 +138,10 @@ engines! {
         loop {
             let report = cancel_at(awaits, db.kind("expire").for_each([1i64, 2, 3], |_| {}, async |tx, id| {
                 let mut tx = tx.lock::<Order>([id]).await?;
-                add(&mut tx, "orders", id, 1).await
+                add(&mut tx, "orders", id, 1).await?;
+                // One await that is there in any case.
+                tokio::task::yield_now().await;
+                Ok::<_, Error>(())
             })).await;
             until_quiet(&test).await;
             let done = [n(&test, "orders", 1).await, n(&test, "orders", 2).await, n(&test, "orders", 3).await];

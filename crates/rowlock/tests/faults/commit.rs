@@ -1,16 +1,22 @@
 //! COMMIT, and its answer, lost on the way. With a commit token the outcome is exact and nothing is done twice; without
 //! one it is told as unknown. (SQLite commits inside the process: there is no way on which an answer could be lost.)
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Instant,
 };
 
 use rowlock::{Db, Engine, Error};
 use rowlock_testing::{Family, Lost, Proxy, TestDb, engines};
 
-use crate::support::{Order, tables};
-use crate::{add, marked, n, open_at, server::until_quiet};
+use crate::support::{Inventory, Order, tables};
+use crate::{
+    add, marked, n, open_at,
+    server::{BOUND, until_quiet},
+};
 
 /// The COMMIT that stands alone, as it goes over the wire: READ COMMITTED is none.
 fn commit(test: &TestDb) -> &'static str {
@@ -117,6 +123,38 @@ engines! { servers:
             until_quiet(&test).await;
             assert_eq!(n(&test, "orders", 10).await, expected, "{lost:?}");
         }
+    }
+
+    /// A statement that waits for a lock does not notice that its client has gone: its session is ended from another
+    /// connection, or the next attempt would wait for its own ghost.
+    async fn lost_while_it_waits_for_a_lock<E: Engine>(test: TestDb) {
+        let (proxy, db) = begin::<E>(&test, 2).await;
+        let mut blocker = test.session("blocker").await;
+        blocker.run("begin").await;
+        blocker.run("select n from inventories where id = 20 for update").await;
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let work = {
+            let db = db.clone();
+            tokio::spawn(async move {
+                db.transaction(async |tx| {
+                    let mut tx = tx.lock::<Order>([10]).await?;
+                    add(&mut tx, "orders", 10, 1).await?;
+                    tell.send(()).unwrap();
+                    tx.lock::<Inventory>([20]).await.map(drop)
+                })
+                .await
+            })
+        };
+        told.recv().await.unwrap();
+        test.until_blocked(1).await;
+        proxy.cut_all();
+        let since = Instant::now();
+        tokio::time::timeout(BOUND, told.recv()).await.expect("the ghost's locks are gone").unwrap();
+        println!("{}: the next attempt had its lock {:?} after the line was lost", test.engine(), since.elapsed());
+        blocker.run("rollback").await;
+        work.await.unwrap().unwrap();
+        assert_eq!(n(&test, "orders", 10).await, 1001);
+        until_quiet(&test).await;
     }
 
     /// What the docs of `Kind::execute` claim.
