@@ -33,8 +33,13 @@ pub(crate) async fn tables(test: &TestDb) {
 
 /// The tables, opened with the order.
 pub(crate) async fn open<E: Engine>(test: &TestDb) -> Db<E> {
+    open_of(test, 5).await
+}
+
+/// The same, with so many connections.
+pub(crate) async fn open_of<E: Engine>(test: &TestDb, connections: u32) -> Db<E> {
     tables(test).await;
-    let pool = test.pool_of::<E>(5).await;
+    let pool = test.pool_of::<E>(connections).await;
     let db = Db::builder(Shop).open(pool).await.unwrap_or_else(|error| panic!("{error}"));
     db.install().await.unwrap_or_else(|error| panic!("{error}"));
     db

@@ -10,3 +10,4 @@ mod gate;
 mod ground;
 mod naive;
 mod ordered;
+mod random;
