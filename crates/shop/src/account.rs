@@ -9,7 +9,7 @@ use sqlx::{FromRow, Pool};
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::order::{Line, MAX_AMOUNT, new_id, now};
-use crate::sql::{locked, query};
+use crate::sql::{locked, locked_changes, query};
 use crate::store::{self, Store};
 
 /// The most that one account may hold.
@@ -163,13 +163,9 @@ async fn settle<E: Store, L>(tx: &mut Tx<E, L>, accounts: &[Account], shares: BT
             return Err(Error::Full { what: "account", id, limit: MAX_BALANCE });
         }
     }
-    for (id, by) in shares {
-        locked::<E>("update accounts set balance = balance + ? where id = ?")
-            .bind(by)
-            .bind(id)
-            .execute(&mut *tx)
-            .await?;
-    }
+    let shares: Vec<_> = shares.into_iter().collect();
+    let change = "update accounts set balance = balance + {by} where id in ({list})";
+    locked_changes::<E>(change, &shares).execute(tx).await?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use sqlx::{FromRow, Pool};
 use crate::error::{Error, Result};
 use crate::locks::Inventory;
 use crate::order::{Line, NewLine, new_id};
-use crate::sql::{locked, query};
+use crate::sql::{locked_changes, query};
 use crate::store::{self, Store};
 
 /// The most pieces of one item that may ever be delivered.
@@ -59,11 +59,14 @@ pub struct Item {
     pub sold: i64,
 }
 
-const RESERVE: &str = "update inventories set stock = stock - ?, reserved = reserved + ? where id = ?";
-const RELEASE: &str = "update inventories set reserved = reserved - ?, stock = stock + ? where id = ?";
-const SELL: &str = "update inventories set reserved = reserved - ?, sold = sold + ? where id = ?";
-const TAKE_BACK: &str = "update inventories set sold = sold - ?, stock = stock + ? where id = ?";
-const DELIVER: &str = "update inventories set delivered = delivered + ?, stock = stock + ? where id = ?";
+/// How many items one statement changes.
+const CHUNK: usize = 100;
+
+const RESERVE: &str = "update inventories set stock = stock - {by}, reserved = reserved + {by} where id in ({list})";
+const RELEASE: &str = "update inventories set reserved = reserved - {by}, stock = stock + {by} where id in ({list})";
+const SELL: &str = "update inventories set reserved = reserved - {by}, sold = sold + {by} where id in ({list})";
+const TAKE_BACK: &str = "update inventories set sold = sold - {by}, stock = stock + {by} where id in ({list})";
+const DELIVER: &str = "update inventories set delivered = delivered + {by}, stock = stock + {by} where id in ({list})";
 
 /// Takes pieces out of stock for a new order: its lines, with the prices of this moment.
 pub async fn reserve<E: Store, L: Before<Inventory>>(
@@ -79,27 +82,27 @@ pub async fn reserve<E: Store, L: Before<Inventory>>(
         }
         lines.push(Line { line, item: item.id, quantity: want.quantity, price: item.price, seller: item.seller });
     }
-    change(&mut tx, RESERVE, &lines).await?;
+    change(&mut tx, RESERVE, quantities(&lines)).await?;
     Ok((tx, lines))
 }
 
 /// Puts the pieces of open orders back into stock.
 pub async fn release<E: Store, L: Before<Inventory>>(tx: Tx<E, L>, lines: &[Line]) -> Result<Tx<E, Inventory>> {
     let mut tx = tx.lock::<Inventory>(lines.iter().map(|line| line.item)).await?;
-    change(&mut tx, RELEASE, lines).await?;
+    change(&mut tx, RELEASE, quantities(lines)).await?;
     Ok(tx)
 }
 
 /// Puts the pieces of a paid order back into stock.
 pub async fn take_back<E: Store, L: Before<Inventory>>(tx: Tx<E, L>, lines: &[Line]) -> Result<Tx<E, Inventory>> {
     let mut tx = tx.lock::<Inventory>(lines.iter().map(|line| line.item)).await?;
-    change(&mut tx, TAKE_BACK, lines).await?;
+    change(&mut tx, TAKE_BACK, quantities(lines)).await?;
     Ok(tx)
 }
 
 /// What was reserved is sold. The items must be locked already.
 pub async fn sell<E: Store, L>(tx: &mut Tx<E, L>, lines: &[Line]) -> Result<()> {
-    change(tx, SELL, lines).await
+    change(tx, SELL, quantities(lines)).await
 }
 
 /// Takes in a delivery of merged lines.
@@ -112,9 +115,8 @@ pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> 
                 if find(&items, line.item)?.delivered + line.quantity > MAX_DELIVERED {
                     return Err(Error::Full { what: "item", id: line.item, limit: MAX_DELIVERED });
                 }
-                change_one(&mut tx, DELIVER, line.item, line.quantity).await?;
             }
-            Ok(())
+            change(&mut tx, DELIVER, delivered.iter().map(|line| (line.item, line.quantity))).await
         })
         .await
 }
@@ -135,16 +137,20 @@ fn find(items: &[Item], id: i64) -> Result<&Item> {
     }
 }
 
-async fn change<E: Store, L>(tx: &mut Tx<E, L>, change: &'static str, lines: &[Line]) -> Result<()> {
-    for line in lines {
-        change_one(tx, change, line.item, line.quantity).await?;
+/// Changes the stock of locked items, each by its quantity.
+async fn change<E: Store, L>(
+    tx: &mut Tx<E, L>,
+    change: &'static str,
+    by: impl Iterator<Item = (i64, i64)>,
+) -> Result<()> {
+    for by in by.collect::<Vec<_>>().chunks(CHUNK) {
+        locked_changes::<E>(change, by).execute(&mut *tx).await?;
     }
     Ok(())
 }
 
-async fn change_one<E: Store, L>(tx: &mut Tx<E, L>, change: &'static str, item: i64, quantity: i64) -> Result<()> {
-    locked::<E>(change).bind(quantity).bind(quantity).bind(item).execute(tx).await?;
-    Ok(())
+fn quantities(lines: &[Line]) -> impl Iterator<Item = (i64, i64)> {
+    lines.iter().map(|line| (line.item, line.quantity))
 }
 
 /// Puts an item on sale. One new row, one statement: nothing is locked that anyone could hold.

@@ -53,6 +53,19 @@ pub fn locked_rows<E: Store, const N: usize>(
     rows.flatten().fold(rowlock::query(text), |query, value| query.bind(value))
 }
 
+/// A statement that changes each row by an amount of its own: `{by}` is the amount, `{list}` the ids.
+///
+/// One trip for all rows, since each trip is made while others wait for them.
+pub fn locked_changes<E: Store>(text: &'static str, changes: &[(i64, i64)]) -> rowlock::Query<E> {
+    let by = format!("case id{} end", " when ? then ?".repeat(changes.len()));
+    let said = text.replace("{by}", &by).replace("{list}", &vec!["?"; changes.len()].join(", "));
+    let said = AssertSqlSafe(say(&said, E::NUMBERED, E::INTEGER, E::FOR_UPDATE));
+    let amounts = changes.iter().flat_map(|&(id, by)| [id, by]);
+    let amounts = std::iter::repeat_n(amounts, text.matches("{by}").count()).flatten();
+    let values = amounts.chain(changes.iter().map(|&(id, _)| id));
+    values.fold(rowlock::query(said), |query, value| query.bind(value))
+}
+
 /// For how many ids a text is made: few texts serve all numbers, so that they stay prepared.
 fn room(ids: &[i64]) -> usize {
     ids.len().next_power_of_two()
