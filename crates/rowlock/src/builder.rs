@@ -75,6 +75,9 @@ impl<E: Engine> Builder<E> {
     ///
     /// # Errors
     /// As [`Builder::open`], and where the URL or the server cannot be used.
+    ///
+    /// # Cancellation
+    /// As [`Builder::open`].
     pub async fn connect(self, url: &str) -> Result<Db<E>, Error> {
         let pool = Pool::connect(url).await?;
         self.open(pool).await
@@ -85,6 +88,9 @@ impl<E: Engine> Builder<E> {
     ///
     /// # Errors
     /// [`Error::Check`] names every resource that does not fit, with the way out.
+    ///
+    /// # Cancellation
+    /// May be dropped: nothing is begun before it returns.
     pub async fn open(self, pool: Pool<E>) -> Result<Db<E>, Error> {
         let catalog = E::catalog(&mut *pool.acquire().await?, self.order.2).await?;
         let checked =

@@ -91,8 +91,13 @@ impl<E: Engine> Db<E> {
         Builder::new(order)
     }
 
-    /// Runs `f` in a transaction; the kind is named by the place of this call. See
-    /// [`Kind::transaction`](crate::Kind::transaction).
+    /// Runs `f` in a transaction; the kind is named by the place of this call.
+    ///
+    /// # Errors
+    /// As [`Kind::transaction`](crate::Kind::transaction).
+    ///
+    /// # Cancellation
+    /// As [`Kind::transaction`](crate::Kind::transaction).
     #[track_caller]
     pub fn transaction<T, X, F, Fut>(&self, f: F) -> impl Future<Output = Result<T, X>>
     where
@@ -141,6 +146,9 @@ impl<E: Engine> Db<E> {
     ///
     /// # Errors
     /// The database's.
+    ///
+    /// # Cancellation
+    /// Dropped under way, a part may be done: call it again.
     pub async fn install(&self) -> Result<(), Error> {
         let sql = install::sql(self.shared.dialect, self.shared.resources.iter().map(|r| r.table));
         let mut connection = self.shared.pool.acquire().await?;
@@ -153,6 +161,9 @@ impl<E: Engine> Db<E> {
     ///
     /// # Errors
     /// The database's.
+    ///
+    /// # Cancellation
+    /// Dropped under way, it may be done or not: call it again.
     pub async fn prune_tokens(&self, age: Duration) -> Result<(), Error> {
         let mut connection = self.shared.pool.acquire().await?;
         E::batch(&mut connection, AssertSqlSafe(token::prune_text(self.shared.dialect, age)).into_sql_str()).await?;
@@ -164,6 +175,9 @@ impl<E: Engine> Db<E> {
     ///
     /// # Errors
     /// [`Error::Check`] when the order no longer fits; the transactions go on with what was known before.
+    ///
+    /// # Cancellation
+    /// May be dropped: what was known before holds.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.shared.refresh().await
     }

@@ -38,6 +38,9 @@ impl<E: Engine> Kind<E> {
     /// # }
     /// ```
     ///
+    /// # Errors
+    /// None: what each item failed with stands in the report.
+    ///
     /// # Cancellation
     /// The item under way is rolled back; those before it stay committed.
     pub async fn for_each<K, T, X, F, Fut>(

@@ -36,6 +36,9 @@ impl<E: Engine, L> Tx<E, L> {
     ///
     /// # Errors
     /// The database's.
+    ///
+    /// # Cancellation
+    /// Dropped under way, the transaction can only be rolled back.
     pub async fn savepoint(&mut self) -> Result<Savepoint<L>, Error> {
         let inner = self.inner();
         inner.savepoints += 1;
@@ -49,6 +52,9 @@ impl<E: Engine, L> Tx<E, L> {
     ///
     /// # Errors
     /// [`Error::Savepoint`] when it is another transaction's, or undone already; the database's.
+    ///
+    /// # Cancellation
+    /// Dropped under way, the transaction can only be rolled back.
     pub async fn rollback_to<M>(mut self, savepoint: Savepoint<M>) -> Result<Tx<E, M>, Error> {
         let inner = self.inner();
         if !Arc::ptr_eq(&savepoint.of, &inner.hold) || savepoint.number > inner.savepoints {
@@ -69,6 +75,9 @@ impl<E: Engine, L> Tx<E, L> {
     ///
     /// # Errors
     /// As [`Tx::rollback_to`].
+    ///
+    /// # Cancellation
+    /// Dropped under way, the transaction can only be rolled back.
     pub async fn release<M>(&mut self, savepoint: Savepoint<M>) -> Result<(), Error> {
         let inner = self.inner();
         if !Arc::ptr_eq(&savepoint.of, &inner.hold) || savepoint.number > inner.savepoints {
