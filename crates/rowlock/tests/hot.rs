@@ -9,12 +9,13 @@ mod support;
 use std::{
     fmt::Write,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
 };
 
+use futures_util::future::BoxFuture;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use rowlock::{Db, Error, Tx};
 use rowlock_testing::{Engine, TestDb};
@@ -75,15 +76,7 @@ async fn database<E: rowlock::Engine>(test: &TestDb) -> Db<E> {
 
 async fn ordered<E: rowlock::Engine>(test: TestDb, round: u64, transactions: u64) {
     let db: Db<E> = database(&test).await;
-    let touched = load(&test, &db, (round, transactions), async |db, sql, keys, amount| {
-        db.kind("ordered")
-            .transaction(async |tx| {
-                let (mut tx, rows) = tx.lock::<Account>(&keys).fetch_all::<Row>().await?;
-                shift(&mut tx, &sql, &rows, amount).await
-            })
-            .await
-    })
-    .await;
+    let touched = load(&test, &db, (round, transactions), in_order).await;
     assert_exact(&test, &db, transactions, touched).await;
     let counts = db.counts();
     assert_eq!((counts.restarts, counts.late), (0, 0), "{counts:?}");
@@ -91,21 +84,7 @@ async fn ordered<E: rowlock::Engine>(test: TestDb, round: u64, transactions: u64
 
 async fn late<E: rowlock::Engine>(test: TestDb, round: u64, transactions: u64) {
     let db: Db<E> = database(&test).await;
-    let touched = load(&test, &db, (round, transactions), async |db, sql, keys, amount| {
-        db.kind("late")
-            .transaction(async |tx| {
-                let mut tx = tx.pass::<Account>();
-                let mut rows: Vec<Row> = Vec::new();
-                for key in &keys {
-                    let (next, row) = tx.lock::<Account>([*key]).fetch_one::<Row>().await?;
-                    rows.push(row);
-                    tx = next;
-                }
-                shift(&mut tx, &sql, &rows, amount).await
-            })
-            .await
-    })
-    .await;
+    let touched = load(&test, &db, (round, transactions), one_by_one).await;
     assert_exact(&test, &db, transactions, touched).await;
     let counts = db.counts();
     assert_eq!(counts.fallbacks, 0, "{counts:?}");
@@ -113,16 +92,53 @@ async fn late<E: rowlock::Engine>(test: TestDb, round: u64, transactions: u64) {
     assert!(counts.restarts <= transactions * ROWS as u64, "{counts:?}");
 }
 
+/// One client's transaction: on a database, by a text, on these keys, so much to move.
+type Work<E> = fn(Db<E>, String, Vec<i64>, i64) -> BoxFuture<'static, Result<(), Error>>;
+
+fn in_order<E: rowlock::Engine>(
+    db: Db<E>,
+    sql: String,
+    keys: Vec<i64>,
+    amount: i64,
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let kind = db.kind("ordered");
+        let work = kind.transaction(async |tx| {
+            let (mut tx, rows) = tx.lock::<Account>(&keys).fetch_all::<Row>().await?;
+            shift(&mut tx, &sql, &rows, amount).await
+        });
+        work.await
+    })
+}
+
+fn one_by_one<E: rowlock::Engine>(
+    db: Db<E>,
+    sql: String,
+    keys: Vec<i64>,
+    amount: i64,
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let kind = db.kind("late");
+        let work = kind.transaction(async |tx| {
+            let mut tx = tx.pass::<Account>();
+            let mut rows: Vec<Row> = Vec::new();
+            for key in &keys {
+                let (next, row) = tx.lock::<Account>([*key]).fetch_one::<Row>().await?;
+                rows.push(row);
+                tx = next;
+            }
+            shift(&mut tx, &sql, &rows, amount).await
+        });
+        work.await
+    })
+}
+
 /// Runs `transactions` of the clients' work; how many rows they changed in all.
-async fn load<E, F>(test: &TestDb, db: &Db<E>, (round, transactions): (u64, u64), work: F) -> u64
-where
-    E: rowlock::Engine,
-    F: AsyncFn(Db<E>, String, Vec<i64>, i64) -> Result<(), Error>,
-{
-    let (next, touched) = (AtomicU64::new(0), AtomicU64::new(0));
+async fn load<E: rowlock::Engine>(test: &TestDb, db: &Db<E>, (round, transactions): (u64, u64), work: Work<E>) -> u64 {
+    let (next, touched) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let began = Instant::now();
-    let clients = (0..CLIENTS).map(|client| {
-        let (next, touched, work) = (&next, &touched, &work);
+    let client = |client: u64| {
+        let (db, test, next, touched) = (db.clone(), test.clone(), next.clone(), touched.clone());
         async move {
             let mut random = StdRng::seed_from_u64(round * CLIENTS + client);
             while next.fetch_add(1, Relaxed) < transactions {
@@ -131,13 +147,16 @@ where
                 keys.truncate(random.random_range(2..=ROWS));
                 touched.fetch_add(keys.len() as u64, Relaxed);
                 let amount = random.random_range(1..=5);
-                if let Err(error) = work(db.clone(), text(test, keys.len()), keys, amount).await {
+                if let Err(error) = work(db.clone(), text(&test, keys.len()), keys, amount).await {
                     panic!("client {client}: {error:?}");
                 }
             }
         }
-    });
-    futures_util::future::join_all(clients).await;
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(|n| tokio::spawn(client(n))).collect();
+    for client in clients {
+        client.await.unwrap();
+    }
     let (took, counts) = (began.elapsed(), db.counts());
     let rate = transactions as f64 / took.as_secs_f64();
     let name = test.engine().name();
@@ -145,7 +164,7 @@ where
         "{name}: {transactions} transactions in {took:.1?}, {rate:.0}/s; {} restarts, {} late",
         counts.restarts, counts.late
     );
-    touched.into_inner()
+    touched.load(Relaxed)
 }
 
 /// Moves `amount` from the last of the rows to the first, and counts a visit on each, by values computed here.
