@@ -247,7 +247,8 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
         self
     }
 
-    /// At most so many rows, those with the smallest keys. Default: no limit.
+    /// At most so many rows, those with the smallest keys; fewer when some went out while they were waited for, since others
+    /// are not sought in their stead. Default: no limit.
     pub fn limit(mut self, rows: u32) -> Self {
         self.limit = Some(rows);
         self
@@ -303,8 +304,13 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
             locked.sort_unstable();
             // Decided on what is seen under the locks, never on what was read before.
             rows = look.rows(inner).await?;
+            if limit.is_some() {
+                // Whatever has taken the place of a row that went out lies anywhere, and mostly below what is held. It
+                // was not promised: the next call finds it.
+                break;
+            }
         }
-        // New rows keep coming in: those that are locked are given.
+        // Of rows that came in meanwhile, none is locked: those that are locked are given.
         let mut kept = Vec::with_capacity(rows.len());
         for row in rows {
             if locked.binary_search(&E::key(&row, target)?).is_ok() {
