@@ -182,6 +182,14 @@ impl AsKey<String> for &str {
     }
 }
 
+/// From a list of `&str` that is walked by reference.
+#[diagnostic::do_not_recommend]
+impl AsKey<String> for &&str {
+    fn as_key(&self) -> KeyValue {
+        (**self).as_key()
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl AsKey<Vec<u8>> for &[u8] {
     fn as_key(&self) -> KeyValue {
@@ -280,6 +288,13 @@ mod tests {
         assert!((-1i8).as_key() < AsKey::<u64>::as_key(&u64::MAX));
         assert!(AsKey::<i64>::as_key(&i64::MAX) < AsKey::<u64>::as_key(&u64::MAX));
         assert_eq!(u8::of(&KeyValue::Integer(300)), None);
+    }
+
+    #[test]
+    fn text_keys_are_taken_in_every_borrowed_form() {
+        let owned = String::from("a");
+        let forms = [owned.as_key(), AsKey::<String>::as_key(&&owned), "a".as_key(), AsKey::<String>::as_key(&&"a")];
+        assert!(forms.iter().all(|form| *form == KeyValue::Text("a".into())));
     }
 
     proptest! {
