@@ -80,6 +80,9 @@ impl<E: Engine> Inner<E> {
                 "BEGIN, COMMIT, ROLLBACK and SAVEPOINT are rowlock's to send; return from the closure, or use `tx.savepoint()`"
                     .into()
             })?,
+            Verb::TableLock if self.dialect().is_innodb() && !is_temporary(sql) => self.judge(crate::Policy::Refuse, sql, || {
+                "MySQL and MariaDB commit the transaction before they run it, and what follows is outside; run it on its own".into()
+            })?,
             Verb::TableLock => self.judge(self.options.opaque, sql, || {
                 "it locks whole tables, which no row order covers; run it outside, or allow it with `.opaque(Policy::Allow)`".into()
             })?,
@@ -229,4 +232,9 @@ impl<E: Engine> Inner<E> {
         };
         Violation { kind: self.kind.clone(), asked, held, rise, statement: Some(sql.to_owned()) }
     }
+}
+
+/// CREATE and DROP TEMPORARY TABLE are the only statements on whole tables before which InnoDB does not commit.
+fn is_temporary(sql: &str) -> bool {
+    sql.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("temporary"))
 }
