@@ -146,6 +146,35 @@ engines! {
         }
     }
 
+    /// Statements on whole tables. InnoDB would commit the first half of the transaction before them, without a word.
+    async fn what_changes_the_schema<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let log = Log::start(Level::WARN);
+        let mut sent = Vec::new();
+        for sql in ["create table notes (id int primary key)", "alter table orders add column note int", "drop table inventories"] {
+            let result = db.kind("migrates").transaction(async |tx| {
+                let mut tx = tx.lock::<Account>([3]).await?;
+                add(&mut tx, "accounts", 3, 1).await?;
+                sqlx::query(sql).execute(&mut tx).await?;
+                Err::<(), _>(Error::Database(sqlx::Error::RowNotFound))
+            }).await;
+            assert_eq!(n(&test, "accounts", 3).await, 1000, "{sql} committed the half before it");
+            let error = result.unwrap_err();
+            match test.family() {
+                Family::InnoDb => {
+                    assert!(matches!(error, Error::Refused(_)), "{sql}: {error:?}");
+                    assert!(error.to_string().contains("commit the transaction before they run it"), "{error}");
+                }
+                _ => assert!(matches!(error, Error::Database(sqlx::Error::RowNotFound)), "{sql}: {error:?}"),
+            }
+            sent.push(log.lines().len());
+            // By policy, refused everywhere.
+            let error = send(&db.kind("migrates").opaque(Policy::Refuse), sql).await.unwrap_err();
+            assert!(matches!(error, Error::Refused(_)), "{sql}: {error:?}");
+        }
+        assert_eq!(sent, if test.family() == Family::InnoDb { [0; 3] } else { [1; 3] }, "not told");
+    }
+
     async fn what_runs_code_of_its_own<E: Engine>(test: TestDb) {
         let postgres = test.family() == Family::Postgres;
         crate::support::tables(&test).await;

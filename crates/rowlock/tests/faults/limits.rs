@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rowlock::{Db, Engine, Error, Failure, Isolation};
 use rowlock_testing::{Family, TestDb, engines};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tracing::Level;
 
 use crate::support::{Inventory, Order};
@@ -149,8 +149,8 @@ engines! { servers:
         }
     }
 
-    /// A deadlock that a session outside makes; rowlock's is the victim: the other has written more, or (PostgreSQL)
-    /// looks later.
+    /// A deadlock that a session outside makes; rowlock's is the victim: the other has written more (InnoDB), or rowlock's
+    /// wait closes the circle (PostgreSQL, where who waits longest has looked before there was one).
     async fn a_deadlock_made_by_others_is_run_again_whole<E: Engine>(test: TestDb) {
         let db: Db<E> = open_single(&test).await;
         let mut naive = test.session("naive").await;
@@ -160,6 +160,9 @@ engines! { servers:
         naive.run("begin").await;
         naive.run("update accounts set n = n + 1").await;
         naive.run("update inventories set n = n + 1 where id = 20").await;
+        let (locked, is_locked) = oneshot::channel::<()>();
+        let (waits, does_wait) = oneshot::channel::<()>();
+        let signals = std::sync::Mutex::new(Some((locked, does_wait)));
         let runs = std::sync::Arc::new(AtomicU32::new(0));
         let work = {
             let (db, runs) = (db.clone(), runs.clone());
@@ -168,13 +171,20 @@ engines! { servers:
                     runs.fetch_add(1, Relaxed);
                     let mut tx = tx.lock::<Order>([10]).await?;
                     add(&mut tx, "orders", 10, 1).await?;
+                    let first = signals.lock().unwrap().take();
+                    if let Some((locked, does_wait)) = first {
+                        locked.send(()).unwrap();
+                        does_wait.await.unwrap();
+                    }
                     let mut tx = tx.lock::<Inventory>([20]).await?;
                     add(&mut tx, "inventories", 20, 1).await
-                }).await
+                })
+                .await
             })
         };
-        test.until_blocked(1).await;
-        naive.start("update orders set n = n + 100 where id = 10");
+        is_locked.await.unwrap();
+        assert!(naive.step("update orders set n = n + 100 where id = 10").await.is_blocked());
+        waits.send(()).unwrap();
         let outcome = naive.outcome().await;
         assert!(outcome.is_done(), "{outcome}");
         naive.run("commit").await;
