@@ -26,6 +26,12 @@ fn commit(test: &TestDb) -> &'static str {
 /// The COMMIT that has a token before it.
 const WITH_TOKEN: &str = "); commit";
 
+/// MySQL and MariaDB answer each statement of a text. What is cut is the first answer, the token's: the session, ended as
+/// one whose line was lost, may not have come to COMMIT. Then it was not done, and is done again.
+fn answers_twice(test: &TestDb) -> bool {
+    test.family() == Family::InnoDb
+}
+
 async fn begin<E: Engine>(test: &TestDb, connections: u32) -> (Arc<Proxy>, Db<E>) {
     tables(test).await;
     let proxy = Proxy::to(test.url()).await.unwrap();
@@ -63,7 +69,8 @@ engines! { servers:
     async fn lost_after_the_server_with_a_token_it_is_not_done_again<E: Engine>(test: TestDb) {
         let (proxy, db) = begin::<E>(&test, 1).await;
         proxy.cut_at(WITH_TOKEN, Lost::Answer);
-        assert_eq!(add_one(&db).await.unwrap(), 1);
+        let runs = add_one(&db).await.unwrap();
+        assert!(runs == 1 || runs == 2 && answers_twice(&test), "{runs}");
         assert_eq!((proxy.cuts(), n(&test, "orders", 10).await), (1, 1001));
         assert_eq!(db.counts().committed, 1);
         until_quiet(&test).await;
@@ -100,7 +107,10 @@ engines! { servers:
                 arm.await.unwrap();
                 let what = format!("{commit_lost:?}, then {second_lost:?} of {second:?}");
                 assert_eq!(proxy.cuts(), cuts + 2, "{what}");
-                assert_eq!(runs, if commit_lost == Lost::Request { 2 } else { 1 }, "{what}");
+                match commit_lost {
+                    Lost::Request => assert_eq!(runs, 2, "{what}"),
+                    Lost::Answer => assert!(runs == 1 || runs == 2 && answers_twice(&test), "{what}: {runs}"),
+                }
                 expected += 1;
                 assert_eq!(n(&test, "orders", 10).await, expected, "{what}");
             }
