@@ -39,6 +39,10 @@ struct Needs {
 impl<E: Engine> Inner<E> {
     /// Holds a statement to the order. What passes counts as held.
     pub(crate) fn admit(&mut self, statement: &Statement<E>) -> Result<Admission, Error> {
+        self.admit_looked(statement, false)
+    }
+
+    fn admit_looked(&mut self, statement: &Statement<E>, looked: bool) -> Result<Admission, Error> {
         let sql = statement.sql.as_str();
         let model = self.model.clone();
         let footing = model.footing(sql);
@@ -58,19 +62,12 @@ impl<E: Engine> Inner<E> {
         }
         self.hold.start();
         let needs = self.needs(checked, statement)?;
-        self.settle(needs, sql)
+        self.settle(needs, looked, sql)
     }
 
     /// After what had to be locked first is locked: rows that the statement makes must still lie above it.
     pub(crate) fn admit_after(&mut self, statement: &Statement<E>) -> Result<(), Error> {
-        match self.admit(statement)? {
-            Admission::Pass => Ok(()),
-            // Rows that are not there: they were looked for, and there is nothing to wait for.
-            Admission::First(plan) => {
-                plan.steps().iter().for_each(|step| self.hold_step(step));
-                Ok(())
-            }
-        }
+        self.admit_looked(statement, true).map(drop)
     }
 
     /// What has no rows that could be checked, by policy.
@@ -120,6 +117,8 @@ impl<E: Engine> Inner<E> {
                         }
                         match self.held.standing(&place, demand.strength) {
                             Standing::Held => {}
+                            // It is there (an upsert's), and so not made.
+                            _ if demand.insert && self.held.strength(&place).is_some() => {}
                             standing if demand.insert => needs.made.push((place, demand.strength, standing)),
                             standing => needs.rows.push((place, demand.strength, standing)),
                         }
@@ -133,7 +132,14 @@ impl<E: Engine> Inner<E> {
         Ok(needs)
     }
 
-    fn settle(&mut self, mut needs: Needs, sql: &str) -> Result<Admission, Error> {
+    /// `looked`: the rows were looked for and locked. Those that are still needed are not there, and nobody waits for them;
+    /// for the place of a new one a statement can wait, if another transaction makes it.
+    fn settle(&mut self, mut needs: Needs, looked: bool, sql: &str) -> Result<Admission, Error> {
+        if looked {
+            std::mem::take(&mut needs.rows)
+                .into_iter()
+                .for_each(|(place, strength, _)| self.held.insert(place, strength));
+        }
         needs.rows.sort();
         needs.rows.dedup();
         let single = needs.rows.len() + needs.made.len() <= 1;

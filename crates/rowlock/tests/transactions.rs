@@ -155,6 +155,33 @@ engines! {
         assert_eq!((db.counts().late, db.counts().violations), (0, 0));
     }
 
+    async fn upserts_are_held_to_the_order_whether_the_row_is_there_or_not<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        let upsert = |id: i64| {
+            let on = if test.family() == rowlock_testing::Family::InnoDb {
+                "on duplicate key update n = 7"
+            } else {
+                "on conflict (id) do update set n = 7"
+            };
+            rowlock::query(sqlx::AssertSqlSafe(format!("insert into orders (id, n) values ({id}, 7) {on}")))
+        };
+        // There, below what is held: taken without waiting. Not there, above: made.
+        db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([20]).await?;
+            upsert(20).execute(&mut tx).await?;
+            upsert(10).execute(&mut tx).await?;
+            upsert(901).execute(&mut tx).await
+        }).await.unwrap();
+        assert_eq!(test.value("select count(*) from orders where n = 7").await, "3");
+        assert_eq!((db.counts().late, db.counts().violations), (1, 0));
+        // Not there, below what is held: another transaction may be making it, and may wait for what is held here.
+        let error = db.transaction(async |mut tx| {
+            upsert(903).execute(&mut tx).await?;
+            upsert(902).execute(&mut tx).await
+        }).await.unwrap_err();
+        assert!(matches!(error, Error::OutOfOrder(_)), "{error:?}");
+    }
+
     async fn creation_is_guarded<E: Engine>(test: TestDb) {
         let db: Db<E> = open(&test).await;
         db.transaction(async |tx| {

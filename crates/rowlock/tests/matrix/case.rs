@@ -141,6 +141,18 @@ pub(crate) const CASES: &[Case] = &[
         mysql: Deadlock,
     },
     Case {
+        name: "upserts of new rows in opposite orders",
+        naive: "a: begin
+                b: begin
+                a: insert into orders (id, n) values (500, 1) {or update}
+                b: insert into orders (id, n) values (400, 1) {or update}
+                a: insert into orders (id, n) values (400, 1) {or update}
+                b: insert into orders (id, n) values (500, 1) {or update}",
+        postgres: Deadlock,
+        mariadb: Deadlock,
+        mysql: Deadlock,
+    },
+    Case {
         // InnoDB: `b` waits for its first lock already. Then MariaDB lets nobody past it, `a` neither; MySQL does.
         name: "NO KEY UPDATE, then DELETE",
         naive: "a: begin
@@ -174,6 +186,7 @@ impl Case {
                 // An index scan goes by key, a scan of the table by where the rows lie: 105, 70, 42 (ground.rs).
                 ("{forward}", "forward: set enable_seqscan = off\nforward: set enable_bitmapscan = off"),
                 ("{backward}", "backward: set enable_indexscan = off\nbackward: set enable_bitmapscan = off"),
+                ("{or update}", "on conflict (id) do update set n = orders.n + 1"),
                 ("{then delete}", "b: delete from inventories where id = 30"),
                 ("{in order}", ""),
                 ("{against it}", ""),
@@ -184,6 +197,7 @@ impl Case {
                 ("{for no key update}", "for update"),
                 ("{forward}", ""),
                 ("{backward}", ""),
+                ("{or update}", "on duplicate key update n = n + 1"),
                 ("{then delete}", ""),
                 ("{in order}", " order by id"),
                 ("{against it}", " order by id desc"),

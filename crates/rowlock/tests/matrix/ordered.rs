@@ -207,6 +207,31 @@ engines! {
         assert_eq!(sums(&test).await, "2 500");
     }
 
+    async fn upserts_of_new_rows_in_opposite_orders<E: Engine>(test: TestDb) {
+        let (db, gate) = (open::<E>(&test).await, Gate::new(&test));
+        let or_update = match test.family() {
+            Family::InnoDb => "on duplicate key update n = n + 1",
+            _ => "on conflict (id) do update set n = orders.n + 1",
+        };
+        let upsert = |id: i64| {
+            query(sqlx::AssertSqlSafe(format!("insert into orders (id, n) values ({id}, 1) {or_update}")))
+        };
+        let make = async |ids: [i64; 2]| {
+            db.transaction(async |tx| {
+                let mut tx = tx.guard_creation::<Order>(ids).await?;
+                gate.pass().await;
+                let mut ids = ids;
+                ids.sort();
+                upsert(ids[0]).execute(&mut tx).await?;
+                upsert(ids[1]).execute(&mut tx).await.map(drop)
+            })
+            .await
+        };
+        both(make([500, 400]), make([400, 500])).await;
+        settled(&test, &db, 0..=0, 0..=0);
+        assert_eq!(sums(&test).await, "4 500");
+    }
+
     async fn no_key_update_then_delete<E: Engine>(test: TestDb) {
         let (db, gate) = (open::<E>(&test).await, Gate::new(&test));
         let sell = db.transaction(async |tx| {
