@@ -1,5 +1,7 @@
 //! The guide hangs together: each page is a doc test, is named on its first page, and links to what is there.
 
+#![allow(clippy::unwrap_used)] // The helpers of a test fail as the test does.
+
 use std::{fs, path::Path};
 
 fn pages() -> Vec<(String, String)> {
