@@ -7,6 +7,7 @@ use clap::Args;
 
 /// Where the shop listens, where its data is, and how it locks.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The shop")]
 pub struct Settings {
     /// The address that the API listens on
     #[arg(long, env = "SHOP_ADDR", default_value = "127.0.0.1:8080", global = true)]

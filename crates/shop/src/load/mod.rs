@@ -24,6 +24,7 @@ pub use report::Outcome;
 
 /// What to send, where, and for how long.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The load")]
 pub struct Load {
     /// A running shop, e.g. http://127.0.0.1:8080, whose webhook secret is in --data or given [default: start one on a
     /// fresh database]
