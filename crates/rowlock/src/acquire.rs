@@ -60,13 +60,12 @@ impl<E: Engine> Inner<E> {
         self.hold.start();
         match ask.wait {
             Wait::Wait => {
-                let late = self.admit_step(step, statement).await?;
                 let began = Instant::now();
-                let rows = self.lock_rows(step, Wait::Wait, ask.limit).await?;
+                let rows = match self.admit_step(step, statement).await? {
+                    Some(rows) => rows,
+                    None => self.lock_rows(step, Wait::Wait, ask.limit).await?,
+                };
                 let rows = if rows.len() < step.keys.len() { self.look_again(step, rows, ask).await? } else { rows };
-                if late {
-                    tracing::debug!(kind = %self.kind, "rowlock: took late places of rank {} without waiting", step.rank);
-                }
                 tracing::trace!(kind = %self.kind, rank = step.rank, rows = rows.len(), waited = ?began.elapsed(), "rowlock: locked");
                 Ok(rows)
             }
@@ -95,53 +94,65 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Makes sure that a waiting statement for `step` climbs the order: what lies below is taken first, without waiting.
-    /// Then all of the step counts as held. Whether anything was late.
-    pub(crate) async fn admit_step(&mut self, step: &Step, statement: Option<&str>) -> Result<bool, Error> {
+    /// Then all of the step counts as held. Where nothing of the step lies ahead, taking it without waiting was all there
+    /// was to do, and its rows are given.
+    pub(crate) async fn admit_step(
+        &mut self,
+        step: &Step,
+        statement: Option<&str>,
+    ) -> Result<Option<Vec<E::Row>>, Error> {
         let strength = self.strength(step.strength);
         let mut late: Vec<KeyValue> = Vec::new();
         let mut first: Option<Standing> = None;
+        let mut ahead = false;
         for key in &step.keys {
             let place = Place { rank: step.rank, part: step.part, key: key.clone() };
             match self.held.standing(&place, strength) {
-                Standing::Held | Standing::Ahead => {}
+                Standing::Held => {}
+                Standing::Ahead => ahead = true,
                 standing => {
                     first.get_or_insert(standing);
                     late.push(key.clone());
                 }
             }
         }
+        let mut rows = None;
         if let Some(standing) = first {
-            self.take_late(Step { keys: late, ..step.clone() }, standing, statement).await?;
-            self.hold_step(step);
-            return Ok(true);
+            let keys = if ahead { late } else { step.keys.clone() };
+            rows = self.take_late(Step { keys, ..step.clone() }, standing, statement).await?.filter(|_| !ahead);
         }
         self.hold_step(step);
-        Ok(false)
+        Ok(rows)
     }
 
-    /// Takes places below what is held, without waiting.
-    async fn take_late(&mut self, step: Step, standing: Standing, statement: Option<&str>) -> Result<(), Error> {
+    /// Takes places below what is held, without waiting. `None`: they are still to be taken, by a statement that may wait.
+    async fn take_late(
+        &mut self,
+        step: Step,
+        standing: Standing,
+        statement: Option<&str>,
+    ) -> Result<Option<Vec<E::Row>>, Error> {
         self.count(Event::Late);
         let violation = self.out_of_order(&step, &standing, statement);
         if self.options.late == Late::Refuse || self.options.guard == Guard::Observe {
             self.violation(violation)?;
-            return Ok(());
+            return Ok(None);
         }
         if self.fallback {
             self.count(Event::Fallback);
             tracing::warn!(kind = %self.kind, "rowlock: waits for a late place after too many restarts: {violation}");
-            return Ok(());
+            return Ok(None);
         }
         if self.dialect() == Dialect::Sqlite {
             // Nobody else can have it. It is told all the same: on a server it could be busy.
             tracing::debug!(kind = %self.kind, "rowlock: {violation}");
-            return Ok(());
+            return Ok(None);
         }
         self.hold_step(&step);
         let limit = self.options.wait;
         let taken = match step.part {
-            Part::Row => self.lock_rows(&step, Wait::NoWait, limit).await.map(drop),
-            Part::Creation => creation::take(self, &step, Wait::NoWait, limit).await,
+            Part::Row => self.lock_rows(&step, Wait::NoWait, limit).await,
+            Part::Creation => creation::take(self, &step, Wait::NoWait, limit).await.map(|()| Vec::new()),
         };
         match taken {
             Err(Error::Busy { .. }) => {
@@ -153,7 +164,7 @@ impl<E: Engine> Inner<E> {
                 self.seen = Seen::Late;
                 Err(Error::OutOfOrder(Box::new(violation)))
             }
-            other => other,
+            taken => taken.map(Some),
         }
     }
 

@@ -51,7 +51,9 @@ pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, ask: A
     }
     match ask.wait {
         Wait::Wait => {
-            inner.admit_step(step, None).await?;
+            if inner.admit_step(step, None).await?.is_some() {
+                return Ok(());
+            }
         }
         Wait::NoWait | Wait::SkipLocked => inner.hold_step(step),
     }
