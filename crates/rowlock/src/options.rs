@@ -8,6 +8,7 @@ use crate::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// Violations are counted and traced at debug level; nothing is done about them. To adopt rowlock in a running service.
+    /// (Only BEGIN, COMMIT and their like are refused at every level: they would undo what rowlock promises.)
     Observe,
     /// As `Observe`, at warning level. What can be mended without refusing anything (a late place, several rows in one
     /// statement) is mended.
@@ -42,9 +43,11 @@ pub enum UnknownKeys {
 pub enum Isolation {
     /// Each statement sees what was committed before it.
     ReadCommitted,
-    /// All statements see one snapshot.
+    /// All statements see one snapshot. On MySQL and MariaDB locks then cover gaps too, and a plain read after a lock, such
+    /// as the second look of `lock_where`, still gives what was there before.
     RepeatableRead,
-    /// As if the transactions ran one after the other.
+    /// As if the transactions ran one after the other. On MySQL and MariaDB every plain read then shares the rows that it
+    /// reads, in the order of its scan, which the guard does not see: deadlocks come back, and are retried.
     Serializable,
 }
 
@@ -57,6 +60,9 @@ impl Isolation {
         }
     }
 }
+
+/// The longest limit: more than anyone waits, and what clocks and servers can still add to.
+pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of it. Set on the [`Builder`](crate::Builder) for a database, on a [`Kind`](crate::Kind) for one kind.
 #[derive(Clone, Debug)]
@@ -173,10 +179,11 @@ macro_rules! settings {
             $self
         }
         /// How long one locking call may wait. Kept by the client, which then cancels the statement at the server; the
-        /// server's own setting (for each row on PostgreSQL, in whole seconds on InnoDB) is the backstop. Default: 10 s.
+        /// server's own setting (for each row on PostgreSQL, in whole seconds on InnoDB) is the backstop. Default: 10 s; at most
+        /// a week.
         #[must_use]
         pub fn wait(mut $self, limit: std::time::Duration) -> Self {
-            $options.wait = limit;
+            $options.wait = limit.min($crate::options::LONGEST);
             $self
         }
         /// The unit of the waits between attempts: the n-th is a random time up to `unit * 2^n`, at most 1 s ("full
@@ -197,7 +204,7 @@ macro_rules! settings {
         /// one that is idle for 1 s longer than that, locks or not. Default: no limit.
         #[must_use]
         pub fn hold_limit(mut $self, limit: std::time::Duration) -> Self {
-            $options.hold_limit = Some(limit);
+            $options.hold_limit = Some(limit.min($crate::options::LONGEST));
             $self
         }
         /// Writes a token row in each transaction, by which a COMMIT whose answer was lost is resolved: one more
