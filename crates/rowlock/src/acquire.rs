@@ -34,6 +34,19 @@ pub(crate) struct Ask {
     pub(crate) all: bool,
 }
 
+/// What was late, and was had without waiting.
+pub(crate) struct Taken<E: Engine> {
+    /// Sorted.
+    pub(crate) keys: Vec<KeyValue>,
+    rows: Vec<E::Row>,
+}
+
+impl<E: Engine> Taken<E> {
+    fn nothing() -> Self {
+        Taken { keys: Vec::new(), rows: Vec::new() }
+    }
+}
+
 /// The grace that a cancelled statement has to answer before the connection is given up.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -44,7 +57,7 @@ impl<E: Engine> Inner<E> {
         for step in plan.steps() {
             match step.part {
                 Part::Row => drop(self.acquire(step, ask, statement).await?),
-                Part::Creation => creation::acquire(self, step, ask).await?,
+                Part::Creation => creation::acquire(self, step, ask.limit).await?,
             }
         }
         Ok(())
@@ -58,14 +71,23 @@ impl<E: Engine> Inner<E> {
         statement: Option<&str>,
     ) -> Result<Vec<E::Row>, Error> {
         self.hold.start();
+        let own = self.own(step);
         match ask.wait {
             Wait::Wait => {
+                let taken = self.admit_step(step, statement).await?;
                 let began = Instant::now();
-                let rows = match self.admit_step(step, statement).await? {
-                    Some(rows) => rows,
-                    None => self.lock_rows(step, Wait::Wait, ask.limit).await?,
+                let mut rows = match taken.keys.len() {
+                    0 => self.lock_rows(step, Wait::Wait, ask.limit).await?,
+                    all if all == step.keys.len() => taken.rows,
+                    // What was late is not asked for again: a row that was not there could be another's by now.
+                    _ => {
+                        let ahead = self.lock_rows(&step.without(&taken.keys), Wait::Wait, ask.limit).await?;
+                        self.in_key_order(step, taken.rows.into_iter().chain(ahead))?
+                    }
                 };
-                let rows = if rows.len() < step.keys.len() { self.look_again(step, rows, ask).await? } else { rows };
+                if rows.len() < step.keys.len() {
+                    rows = self.look_again(step, rows, ask, &own).await?;
+                }
                 tracing::trace!(kind = %self.kind, rank = step.rank, rows = rows.len(), waited = ?began.elapsed(), "rowlock: locked");
                 Ok(rows)
             }
@@ -75,7 +97,7 @@ impl<E: Engine> Inner<E> {
                 let rows = self.lock_rows(step, Wait::NoWait, ask.limit).await?;
                 if rows.len() < step.keys.len() {
                     let missing = self.missing(step, &rows)?;
-                    self.forget(step, &missing);
+                    self.forget(step, &missing, &own);
                     if ask.all {
                         return Err(self.missing_error(step, missing));
                     }
@@ -94,13 +116,8 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Makes sure that a waiting statement for `step` climbs the order: what lies below is taken first, without waiting.
-    /// Then all of the step counts as held. Where nothing of the step lies ahead, taking it without waiting was all there
-    /// was to do, and its rows are given.
-    pub(crate) async fn admit_step(
-        &mut self,
-        step: &Step,
-        statement: Option<&str>,
-    ) -> Result<Option<Vec<E::Row>>, Error> {
+    /// Then all of the step counts as held. What was late and is had already.
+    pub(crate) async fn admit_step(&mut self, step: &Step, statement: Option<&str>) -> Result<Taken<E>, Error> {
         let strength = self.strength(step.strength);
         let mut late: Vec<KeyValue> = Vec::new();
         let mut first: Option<Standing> = None;
@@ -116,37 +133,35 @@ impl<E: Engine> Inner<E> {
                 }
             }
         }
-        let mut rows = None;
-        if let Some(standing) = first {
-            let keys = if ahead { late } else { step.keys.clone() };
-            rows = self.take_late(Step { keys, ..step.clone() }, standing, statement).await?.filter(|_| !ahead);
-        }
+        let taken = match first {
+            Some(standing) => {
+                let keys = if ahead { late } else { step.keys.clone() };
+                self.take_late(Step { keys, ..step.clone() }, standing, statement).await?
+            }
+            None => Taken::nothing(),
+        };
         self.hold_step(step);
-        Ok(rows)
+        Ok(taken)
     }
 
-    /// Takes places below what is held, without waiting. `None`: they are still to be taken, by a statement that may wait.
-    async fn take_late(
-        &mut self,
-        step: Step,
-        standing: Standing,
-        statement: Option<&str>,
-    ) -> Result<Option<Vec<E::Row>>, Error> {
+    /// Takes places below what is held, without waiting. (Where they are to be waited for after all, nothing is taken.)
+    async fn take_late(&mut self, step: Step, standing: Standing, statement: Option<&str>) -> Result<Taken<E>, Error> {
         self.count(Event::Late);
-        let violation = self.out_of_order(&step, &standing, statement);
+        let place = Place { rank: step.rank, part: step.part, key: step.keys[0].clone() };
+        let violation = self.out_of_order(&place, step.strength, &standing, statement);
         if self.options.late == Late::Refuse || self.options.guard == Guard::Observe {
             self.violation(violation)?;
-            return Ok(None);
+            return Ok(Taken::nothing());
         }
         if self.fallback {
             self.count(Event::Fallback);
             tracing::warn!(kind = %self.kind, "rowlock: waits for a late place after too many restarts: {violation}");
-            return Ok(None);
+            return Ok(Taken::nothing());
         }
         if self.dialect() == Dialect::Sqlite {
             // Nobody else can have it. It is told all the same: on a server it could be busy.
             tracing::debug!(kind = %self.kind, "rowlock: {violation}");
-            return Ok(None);
+            return Ok(Taken::nothing());
         }
         self.hold_step(&step);
         let limit = self.options.wait;
@@ -164,12 +179,29 @@ impl<E: Engine> Inner<E> {
                 self.seen = Seen::Late;
                 Err(Error::OutOfOrder(Box::new(violation)))
             }
-            taken => taken.map(Some),
+            rows => Ok(Taken { rows: rows?, keys: step.keys }),
         }
     }
 
-    /// Sends the locking statements of `step`, chunk by chunk in key order. No check of the order is made here.
+    /// Sends the locking statements of `step`, chunk by chunk in key order. No check of the order is made here. When it
+    /// fails, some of the rows may be locked, and it is not known which.
     async fn lock_rows(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
+        // PostgreSQL's FOR KEY SHARE NOWAIT waits all the same where the row was changed by one transaction and its new version
+        // is locked by another (heap_lock_updated_tuple knows no NOWAIT; seen on 18). Share stops at the change.
+        let share = Step { strength: Strength::Share, ..step.clone() };
+        let key_share = step.strength == Strength::KeyShare && self.dialect() == Dialect::Postgres;
+        let step = if key_share && wait == Wait::NoWait { &share } else { step };
+        if wait == Wait::NoWait {
+            self.hold_step(step);
+        }
+        let rows = self.lock_chunks(step, wait, limit).await;
+        if rows.is_err() && wait != Wait::SkipLocked {
+            self.doubt(step);
+        }
+        rows
+    }
+
+    async fn lock_chunks(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
         let dialect = self.dialect();
         let model = self.model.clone();
         let target = &model.targets[usize::from(step.rank)];
@@ -187,12 +219,17 @@ impl<E: Engine> Inner<E> {
             if rows.is_empty() { rows = chunk } else { rows.extend(chunk) }
         }
         if rows.len() > 1 && !E::in_key_order(target) {
-            let mut keyed =
-                rows.into_iter().map(|row| Ok((E::key(&row, target)?, row))).collect::<Result<Vec<_>, Error>>()?;
-            keyed.sort_by(|a, b| a.0.cmp(&b.0));
-            rows = keyed.into_iter().map(|(_, row)| row).collect();
+            rows = self.in_key_order(step, rows)?;
         }
         Ok(rows)
+    }
+
+    fn in_key_order(&self, step: &Step, rows: impl IntoIterator<Item = E::Row>) -> Result<Vec<E::Row>, Error> {
+        let target = &self.model.targets[usize::from(step.rank)];
+        let mut keyed =
+            rows.into_iter().map(|row| Ok((E::key(&row, target)?, row))).collect::<Result<Vec<_>, Error>>()?;
+        keyed.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(keyed.into_iter().map(|(_, row)| row).collect())
     }
 
     /// One locking statement within its limit. When that is over the statement is cancelled at the server, and answers;
@@ -204,7 +241,7 @@ impl<E: Engine> Inner<E> {
         wait: Wait,
         until: Instant,
     ) -> Result<Vec<E::Row>, Error> {
-        self.sending();
+        self.sending()?;
         let began = Instant::now();
         let session = self.connection.session;
         let shared = self.shared.clone();
@@ -214,41 +251,47 @@ impl<E: Engine> Inner<E> {
             let fetch = E::fetch_all(self.connection.get(), statement);
             tokio::pin!(fetch);
             match tokio::time::timeout_at(until.into(), &mut fetch).await {
-                Ok(result) => result,
+                Ok(result) => Some(result),
                 Err(_) => {
                     cancelled = true;
                     if let Some(session) = session {
                         // When this fails, the server's own limit ends the statement a little later.
                         let _ = shared.control.end_session(session, false).await;
                     }
-                    match tokio::time::timeout(GRACE, &mut fetch).await {
-                        // It may have got its locks at the last moment: then it has them.
-                        Ok(result) => result,
-                        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
-                    }
+                    // It may have got its locks at the last moment: then it has them.
+                    tokio::time::timeout(GRACE, &mut fetch).await.ok()
                 }
             }
+        };
+        let busy = |this: &Self| Error::Busy {
+            kind: this.kind.clone(),
+            resource: this.resource(step.rank).name,
+            keys: step.keys.clone(),
+            waited: (wait == Wait::Wait).then(|| began.elapsed()),
+        };
+        if cancelled {
+            self.count(Event::Cancelled);
+        }
+        let Some(result) = result else {
+            // It counts as given up: the connection is hung up, and the transaction run again.
+            let lost = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+            if matches!(self.seen, Seen::Fine) {
+                self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
+            }
+            return Err(lost.into());
         };
         self.pace.answered();
         let error = match result {
             Ok(rows) => return Ok(rows),
             Err(error) => error,
         };
-        if cancelled {
-            self.count(Event::Cancelled);
-        }
         let failure = Failure::of::<E>(self.dialect(), &error);
         if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
             self.count(Event::Busy);
             if matches!(self.seen, Seen::Fine) && self.dialect() == Dialect::Postgres {
                 self.seen = Seen::Aborted(error.to_string());
             }
-            return Err(Error::Busy {
-                kind: self.kind.clone(),
-                resource: self.resource(step.rank).name,
-                keys: step.keys.clone(),
-                waited: (wait == Wait::Wait).then(|| began.elapsed()),
-            });
+            return Err(busy(self));
         }
         self.note(&error);
         Err(error.into())
@@ -256,10 +299,16 @@ impl<E: Engine> Inner<E> {
 
     /// Rows are missing. A row that was made while the statement waited is not in its result (its snapshot is older); a
     /// new statement finds it. Nothing that is found now may be waited for: it lies before what is held.
-    async fn look_again(&mut self, step: &Step, rows: Vec<E::Row>, ask: Ask) -> Result<Vec<E::Row>, Error> {
+    async fn look_again(
+        &mut self,
+        step: &Step,
+        rows: Vec<E::Row>,
+        ask: Ask,
+        own: &[KeyValue],
+    ) -> Result<Vec<E::Row>, Error> {
         let missing = self.missing(step, &rows)?;
         let again = Step { keys: missing.clone(), ..step.clone() };
-        self.forget(step, &missing);
+        self.forget(step, &missing, own);
         let found = match self.lock_rows(&again, Wait::NoWait, ask.limit).await {
             Err(Error::Busy { .. }) => {
                 for key in missing {
@@ -267,30 +316,17 @@ impl<E: Engine> Inner<E> {
                 }
                 self.seen = Seen::Late;
                 let standing = self.held.reach().map_or(Standing::Ahead, Standing::Late);
-                return Err(Error::OutOfOrder(Box::new(self.out_of_order(&again, &standing, None))));
+                let place = Place::row(step.rank, again.keys[0].clone());
+                return Err(Error::OutOfOrder(Box::new(self.out_of_order(&place, step.strength, &standing, None))));
             }
             other => other?,
         };
-        if found.is_empty() {
-            return if ask.all { Err(self.missing_error(step, missing)) } else { Ok(rows) };
-        }
         let still = self.missing(&again, &found)?;
-        let strength = self.strength(step.strength);
-        for key in again.keys.into_iter().filter(|key| !still.contains(key)) {
-            self.held.insert(Place::row(step.rank, key), strength);
-        }
+        self.forget(step, &still, own);
         if ask.all && !still.is_empty() {
             return Err(self.missing_error(step, still));
         }
-        let model = self.model.clone();
-        let target = &model.targets[usize::from(step.rank)];
-        let mut keyed = rows
-            .into_iter()
-            .chain(found)
-            .map(|row| Ok((E::key(&row, target)?, row)))
-            .collect::<Result<Vec<_>, Error>>()?;
-        keyed.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(keyed.into_iter().map(|(_, row)| row).collect())
+        self.in_key_order(step, rows.into_iter().chain(found))
     }
 
     /// The keys of `step` for which there is no row in `rows`.
@@ -305,15 +341,20 @@ impl<E: Engine> Inner<E> {
         Error::Missing { kind: self.kind.clone(), resource: self.resource(step.rank).name, keys }
     }
 
-    fn out_of_order(&self, step: &Step, standing: &Standing, statement: Option<&str>) -> Violation {
-        let place = Place { rank: step.rank, part: step.part, key: step.keys[0].clone() };
+    pub(crate) fn out_of_order(
+        &self,
+        place: &Place,
+        strength: Strength,
+        standing: &Standing,
+        statement: Option<&str>,
+    ) -> Violation {
         let asked = place.name(self.model.resources);
         let (held, rise) = match standing {
             Standing::Late(reach) => (reach.name(self.model.resources), None),
-            Standing::Upgrade(from) => (asked.clone(), Some((*from, step.strength))),
+            Standing::Upgrade(from) => (asked.clone(), Some((*from, strength))),
             Standing::Held | Standing::Ahead => (asked.clone(), None),
         };
-        Violation { kind: self.kind.clone(), asked, held, rise, statement: statement.map(str::to_owned) }
+        Violation { kind: self.kind.clone(), asked, held, rise, made: None, statement: statement.map(str::to_owned) }
     }
 
     /// All of the step counts as held.
@@ -324,11 +365,27 @@ impl<E: Engine> Inner<E> {
         }
     }
 
-    /// Rows that are not there are not held: whoever makes one may lock it.
-    fn forget(&mut self, step: &Step, missing: &[KeyValue]) {
-        for key in missing {
+    /// The keys of `step` that were held before it.
+    fn own(&self, step: &Step) -> Vec<KeyValue> {
+        let place = |key: &KeyValue| Place { rank: step.rank, part: step.part, key: key.clone() };
+        step.keys.iter().filter(|key| self.held.strength(&place(key)).is_some()).cloned().collect()
+    }
+
+    /// Rows that are not there are not held: whoever makes one may lock it. But the transaction's `own`, which it has
+    /// deleted, are: whoever makes one waits.
+    fn forget(&mut self, step: &Step, missing: &[KeyValue], own: &[KeyValue]) {
+        for key in missing.iter().filter(|key| !own.contains(key)) {
             self.held.remove(&Place::row(step.rank, key.clone()));
         }
+    }
+
+    /// Some of the step may be locked, it is not known which: none of it may be waited for any more, as a place that is
+    /// held could be.
+    pub(crate) fn doubt(&mut self, step: &Step) {
+        for key in &step.keys {
+            self.held.remove(&Place { rank: step.rank, part: step.part, key: key.clone() });
+        }
+        self.held.insert_unknown(step.rank, self.strength(step.strength));
     }
 
     pub(crate) fn strength(&self, asked: Strength) -> Strength {
@@ -346,7 +403,10 @@ impl<E: Engine> Inner<E> {
         let target = &model.targets[usize::from(step.rank)];
         let text = E::lock_text(model.dialect, target, shape);
         let arguments = E::lock_arguments(model.dialect, target, keys, shape.room)?;
-        match E::explain(self.connection.get(), model.dialect, target, text, arguments).await {
+        self.asking()?;
+        let plan = E::explain(self.connection.get(), model.dialect, target, text, arguments).await;
+        self.pace.answered();
+        match plan {
             Ok(None) => {}
             Ok(Some(fault)) => {
                 tracing::warn!(kind = %self.kind, resource = self.resource(step.rank).name, "rowlock: the plan does not lock in key order: {fault}");

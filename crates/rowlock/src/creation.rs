@@ -15,7 +15,6 @@ use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
     KeyValue,
-    acquire::Ask,
     engine::Engine,
     error::Error,
     failure::Failure,
@@ -33,8 +32,24 @@ pub(crate) fn class(table: &str) -> i32 {
 
 /// The slot of a key.
 pub(crate) fn slot(dialect: Dialect, key: &KeyValue) -> i64 {
-    let hash = fnv1a(key.to_string().bytes());
+    let mut bytes = Vec::new();
+    spell(key, &mut bytes);
+    let hash = fnv1a(bytes.into_iter());
     if dialect.is_innodb() { i64::from(hash % SLOTS) } else { i64::from(i32::from_ne_bytes(hash.to_ne_bytes())) }
+}
+
+/// The bytes that stand for a key. (Not its `Display`, which escapes text as the standard library of the day does.)
+fn spell(key: &KeyValue, out: &mut Vec<u8>) {
+    match key {
+        KeyValue::Integer(n) => out.extend(n.to_string().bytes()),
+        KeyValue::Uuid(u) => out.extend(u.as_bytes()),
+        KeyValue::Text(t) => out.extend(t.bytes()),
+        KeyValue::Bytes(b) => out.extend(b.iter()),
+        KeyValue::Tuple(columns) => columns.iter().for_each(|column| {
+            spell(column, out);
+            out.push(0);
+        }),
+    }
 }
 
 /// FNV-1a, 32 bits (Fowler, Noll, Vo; draft-eastlake-fnv): the same in every process and version, which `std`'s hasher
@@ -44,20 +59,20 @@ fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
 }
 
 /// Takes the guards of `step` in order; a late one without waiting.
-pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, ask: Ask) -> Result<(), Error> {
+pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, limit: Duration) -> Result<(), Error> {
     inner.hold.start();
     if inner.dialect().is_innodb() {
         inner.shared.require_creation_rows().await?;
     }
-    match ask.wait {
-        Wait::Wait => {
-            if inner.admit_step(step, None).await?.is_some() {
-                return Ok(());
-            }
-        }
-        Wait::NoWait | Wait::SkipLocked => inner.hold_step(step),
+    let rest = step.without(&inner.admit_step(step, None).await?.keys);
+    if rest.keys.is_empty() {
+        return Ok(());
     }
-    take(inner, step, ask.wait, ask.limit).await
+    let taken = take(inner, &rest, Wait::Wait, limit).await;
+    if taken.is_err() {
+        inner.doubt(&rest);
+    }
+    taken
 }
 
 /// Sends the statement. No check of the order is made here.
@@ -81,7 +96,7 @@ pub(crate) async fn take<E: Engine>(
         })
         .collect();
     let text = E::creation_text(dialect, class(resource.table), &slots, wait);
-    inner.sending();
+    inner.sending()?;
     let session = inner.connection.session;
     let shared = inner.shared.clone();
     let mut timed_out = false;
@@ -139,5 +154,8 @@ mod tests {
             slot(Dialect::MariaDb, &KeyValue::Text("a@b.c".into()))
         );
         assert!(slot(Dialect::MySql, &KeyValue::Integer(7)) < i64::from(SLOTS));
+        let foobar = i64::from(0xbf9c_f968_u32 as i32);
+        assert_eq!(slot(Dialect::Postgres, &KeyValue::Text("foobar".into())), foobar);
+        assert_eq!(slot(Dialect::Postgres, &KeyValue::Bytes(b"foobar".as_slice().into())), foobar);
     }
 }

@@ -239,19 +239,26 @@ pub struct Violation {
     pub held: String,
     /// For a rise of strength on a row that is held: from which to which.
     pub rise: Option<(Strength, Strength)>,
+    /// For a row that the statement would make: its resource.
+    pub made: Option<&'static str>,
     /// The statement's text, where it was a statement of the user's own.
     pub statement: Option<String>,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Violation { kind, asked, held, rise, statement } = self;
-        match rise {
-            Some((from, to)) => write!(
+        let Violation { kind, asked, held, rise, made, statement } = self;
+        match (rise, made) {
+            (_, Some(resource)) => write!(
+                f,
+                "lock order: {kind} makes {asked} while it holds {held}; make it first, or take `tx.guard_creation::<{resource}>(..)` \
+                 for its key before"
+            )?,
+            (Some((from, to)), None) => write!(
                 f,
                 "lock strength: {kind} holds {asked} {from} and asks for {to}; another may hold it {from} and ask the same: take {to} first"
             )?,
-            None => write!(f, "lock order: {kind} asks for {asked} while it holds {held}; lock {asked} first")?,
+            (None, None) => write!(f, "lock order: {kind} asks for {asked} while it holds {held}; lock {asked} first")?,
         }
         match statement {
             Some(sql) => write!(f, " (statement: {})", shorten(sql)),

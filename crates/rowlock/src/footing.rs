@@ -82,6 +82,9 @@ impl Footing {
                 }
             }
         }
+        // Rows that are changed come before rows that are made: that the statement may make a row is no reason to let it lock
+        // others. Foreign keys are checked last.
+        checked.demands.sort_by_key(|demand| (demand.parent, demand.insert));
         Footing::Checked(checked)
     }
 }

@@ -8,7 +8,7 @@
 use rowlock_footprint::{Strength, Verb};
 
 use crate::{
-    Plan,
+    Plan, Reach, creation,
     engine::Engine,
     error::{Error, Violation},
     footing::{Checked, Demand, Footing, Resolved},
@@ -73,10 +73,15 @@ impl<E: Engine> Inner<E> {
     /// What has no rows that could be checked, by policy.
     fn judge_unseen(&mut self, checked: &Checked, sql: &str) -> Result<(), Error> {
         match checked.verb {
-            Verb::TransactionControl => self.judge(crate::Policy::Refuse, sql, || {
-                "BEGIN, COMMIT, ROLLBACK and SAVEPOINT are rowlock's to send; return from the closure, or use `tx.savepoint()`"
-                    .into()
-            })?,
+            // At every level of the guard: what would be told as committed would not be, and a connection would return to the
+            // pool in a transaction.
+            Verb::TransactionControl => {
+                return Err(self.refuse(
+                    sql,
+                    "BEGIN, COMMIT, ROLLBACK and SAVEPOINT are rowlock's to send; return from the closure, or use `tx.savepoint()`"
+                        .into(),
+                ));
+            }
             Verb::TableLock if self.dialect().is_innodb() && !is_temporary(sql) => self.judge(crate::Policy::Refuse, sql, || {
                 "MySQL and MariaDB commit the transaction before they run it, and what follows is outside; run it on its own".into()
             })?,
@@ -105,6 +110,7 @@ impl<E: Engine> Inner<E> {
         let sql = statement.sql.as_str();
         let model = self.model.clone();
         let mut needs = Needs::default();
+        let mut changed = None;
         for demand in &checked.demands {
             let target = &model.targets[usize::from(demand.rank)];
             match demand.resolve(statement.bound.as_deref(), target) {
@@ -119,26 +125,56 @@ impl<E: Engine> Inner<E> {
                             Standing::Held => {}
                             // It is there (an upsert's), and so not made.
                             _ if demand.insert && self.held.strength(&place).is_some() => {}
+                            // Nobody else makes it.
+                            _ if demand.insert && self.guards(&place) => {
+                                self.held.insert(place, demand.strength);
+                            }
                             standing if demand.insert => needs.made.push((place, demand.strength, standing)),
                             standing => needs.rows.push((place, demand.strength, standing)),
                         }
                     }
                 }
-                Resolved::Hidden { several } => self.admit_hidden(demand, several, sql)?,
-                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, sql)?,
-                Resolved::Unknown => self.admit_unknown(demand, sql)?,
+                // An upsert: what it may make is what it may change.
+                Resolved::Hidden { .. } if demand.insert && changed == Some(demand.rank) => {
+                    self.held.insert_made(demand.rank, demand.strength);
+                }
+                Resolved::Hidden { several } => {
+                    self.admit_hidden(demand, several, &needs, sql)?;
+                    changed = Some(demand.rank).filter(|_| !demand.insert && !demand.parent).or(changed);
+                }
+                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, sql)?,
+                Resolved::Unknown => self.admit_unknown(demand, &needs, sql)?,
             }
         }
         Ok(needs)
+    }
+
+    /// Whether the transaction has taken the guard of this row's creation.
+    fn guards(&self, place: &Place) -> bool {
+        let slot = creation::slot(self.dialect(), &place.key);
+        self.held.strength(&Place::creation(place.rank, slot)).is_some()
+    }
+
+    /// What stands in the way of a wait for some row of the resource at `rank`: what is held, or is locked by the statement
+    /// itself.
+    fn barrier(&self, rank: u16, needs: &Needs) -> Option<Reach> {
+        let held = self.held.reach().filter(|reach| !reach.is_below_rows(rank));
+        held.or_else(|| {
+            let places = needs.rows.iter().chain(&needs.made).map(|(place, ..)| place);
+            places.filter(|place| place.rank >= rank).max().cloned().map(Reach::Place)
+        })
     }
 
     /// `looked`: the rows were looked for and locked. Those that are still needed are not there, and nobody waits for them;
     /// for the place of a new one a statement can wait, if another transaction makes it.
     fn settle(&mut self, mut needs: Needs, looked: bool, sql: &str) -> Result<Admission, Error> {
         if looked {
-            std::mem::take(&mut needs.rows)
-                .into_iter()
-                .for_each(|(place, strength, _)| self.held.insert(place, strength));
+            for (place, strength, _) in std::mem::take(&mut needs.rows) {
+                // If it is made meanwhile, the statement locks it: it may be held, and is not to be waited for as if it were.
+                if !needs.made.iter().any(|(made, ..)| *made == place) {
+                    self.held.insert_unknown(place.rank, strength);
+                }
+            }
         }
         needs.rows.sort();
         needs.rows.dedup();
@@ -156,9 +192,14 @@ impl<E: Engine> Inner<E> {
                 needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),
             )));
         }
-        for (place, strength, standing) in needs.rows.into_iter().chain(needs.made) {
+        let rows = needs.rows.into_iter().map(|need| (need, false));
+        for ((place, strength, standing), made) in rows.chain(needs.made.into_iter().map(|need| (need, true))) {
             if standing != Standing::Ahead {
-                let violation = self.out_of_place(&place, strength, &standing, sql);
+                let resource = self.resource(place.rank).name;
+                let violation = Violation {
+                    made: made.then_some(resource),
+                    ..self.out_of_order(&place, strength, &standing, Some(sql))
+                };
                 self.violation(violation)?;
             }
             self.held.insert(place, strength);
@@ -166,12 +207,17 @@ impl<E: Engine> Inner<E> {
         Ok(Admission::Pass)
     }
 
-    /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough: it is taken to
-    /// be among them. Nothing of it or above is held: it counts as some row of it.
-    fn admit_hidden(&mut self, demand: &Demand, several: bool, sql: &str) -> Result<(), Error> {
+    /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough, or were made: it
+    /// is taken to be among them. Nothing of it or above is held: it counts as some row of it.
+    fn admit_hidden(&mut self, demand: &Demand, several: bool, needs: &Needs, sql: &str) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let enough = if demand.insert { Strength::KeyShare } else { strength };
-        if self.held.any_of(rank, enough) {
+        // On PostgreSQL a child's INSERT waits only for who deletes the parent or changes its key: further parents pass.
+        let further = demand.parent && !self.dialect().is_innodb() && self.held.some_unknown(rank, strength);
+        if further || self.held.any_of(rank, enough) {
+            if demand.insert {
+                self.held.insert_made(rank, strength);
+            }
             return Ok(());
         }
         if several && demand.waits && !demand.insert {
@@ -183,8 +229,11 @@ impl<E: Engine> Inner<E> {
                 )
             })?;
         }
-        let Some(reach) = self.held.reach().filter(|reach| demand.waits && reach.rank() >= rank) else {
-            self.held.insert_unknown(rank, strength);
+        let Some(reach) = self.barrier(rank, needs).filter(|_| demand.waits) else {
+            match demand.insert {
+                true => self.held.insert_made(rank, strength),
+                false => self.held.insert_unknown(rank, strength),
+            }
             return Ok(());
         };
         let name = self.resource(rank).name;
@@ -194,6 +243,7 @@ impl<E: Engine> Inner<E> {
             asked: format!("a row of `{name}`"),
             held: reach.name(self.model.resources),
             rise: weaker.map(|from| (from, strength)),
+            made: demand.insert.then_some(name),
             statement: Some(sql.to_owned()),
         };
         self.violation(violation)?;
@@ -202,7 +252,7 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The text does not say which rows.
-    fn admit_unknown(&mut self, demand: &Demand, sql: &str) -> Result<(), Error> {
+    fn admit_unknown(&mut self, demand: &Demand, needs: &Needs, sql: &str) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let name = self.resource(rank).name;
         let whole = self.options.unknown_keys == UnknownKeys::WholeResource || !demand.waits;
@@ -214,29 +264,20 @@ impl<E: Engine> Inner<E> {
                 )
             })?;
         } else if demand.waits
-            && let Some(reach) = self.held.reach().filter(|reach| reach.rank() >= rank)
+            && let Some(reach) = self.barrier(rank, needs)
         {
             let violation = Violation {
                 kind: self.kind.clone(),
                 asked: format!("some rows of `{name}`"),
                 held: reach.name(self.model.resources),
                 rise: None,
+                made: demand.insert.then_some(name),
                 statement: Some(sql.to_owned()),
             };
             self.violation(violation)?;
         }
         self.held.insert_unknown(rank, strength);
         Ok(())
-    }
-
-    fn out_of_place(&self, place: &Place, strength: Strength, standing: &Standing, sql: &str) -> Violation {
-        let asked = place.name(self.model.resources);
-        let (held, rise) = match standing {
-            Standing::Late(reach) => (reach.name(self.model.resources), None),
-            Standing::Upgrade(from) => (asked.clone(), Some((*from, strength))),
-            Standing::Held | Standing::Ahead => (asked.clone(), None),
-        };
-        Violation { kind: self.kind.clone(), asked, held, rise, statement: Some(sql.to_owned()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a transaction has locked, and what it may therefore still wait for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rowlock_footprint::Strength;
 
@@ -16,6 +16,8 @@ pub struct Held {
     rows: BTreeMap<Place, Strength>,
     /// Resources of which some rows are locked, it is not known which (a statement whose keys could not be read).
     unknown: BTreeMap<u16, Strength>,
+    /// Those of them of which the transaction has made rows itself.
+    made: BTreeSet<u16>,
     /// What to put back, newest last, while a savepoint is open: the strength before, or `None` for not held.
     journal: Option<Vec<(Change, Option<Strength>)>>,
 }
@@ -62,14 +64,21 @@ impl Held {
         self.rows.get(place).copied()
     }
 
-    /// Whether any row of the resource at `rank` is held at `strength` or more.
+    /// Whether any row of the resource at `rank` is held by its key, or was made, at `strength` or more. (One that is held
+    /// by a key that nobody saw does not count: the next such statement can be on another row.)
     pub(crate) fn any_of(&self, rank: u16, strength: Strength) -> bool {
-        self.unknown.get(&rank).is_some_and(|s| *s >= strength) || self.rows_of(rank).any(|(_, s)| s >= strength)
+        (self.made.contains(&rank) && self.some_unknown(rank, strength))
+            || self.rows_of(rank).any(|(_, s)| s >= strength)
+    }
+
+    /// Whether rows of the resource at `rank` are held at `strength` or more of which it is not known which.
+    pub(crate) fn some_unknown(&self, rank: u16, strength: Strength) -> bool {
+        self.unknown.get(&rank).is_some_and(|s| *s >= strength)
     }
 
     /// The rows held of the resource at `rank`.
     pub(crate) fn rows_of(&self, rank: u16) -> impl Iterator<Item = (&Place, Strength)> {
-        let from = Place { rank, part: crate::Part::Creation, key: crate::KeyValue::Integer(i128::MIN) };
+        let from = Place::row(rank, crate::KeyValue::Integer(i128::MIN));
         self.rows.range(from..).take_while(move |(p, _)| p.rank == rank).map(|(p, s)| (p, *s))
     }
 
@@ -116,6 +125,12 @@ impl Held {
             journal.push((Change::Unknown(rank), before));
         }
         self.unknown.insert(rank, strength);
+    }
+
+    /// Takes in that the transaction has made rows of the resource at `rank`, it is not known with which keys.
+    pub(crate) fn insert_made(&mut self, rank: u16, strength: Strength) {
+        self.made.insert(rank);
+        self.insert_unknown(rank, strength);
     }
 
     /// How many places are held, resources of which it is not known counted as one.

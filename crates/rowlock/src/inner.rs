@@ -17,7 +17,10 @@ use crate::{
     model::Model,
     options::{Guard, Options},
     place::Place,
+    savepoint::Savepoints,
 };
+
+const GIVEN_UP: &str = "a statement's future was dropped before it was answered";
 
 pub(crate) struct Inner<E: Engine> {
     pub(crate) connection: Connection<E>,
@@ -33,8 +36,7 @@ pub(crate) struct Inner<E: Engine> {
     pub(crate) pace: Pace,
     /// Late places are waited for: this attempt is the stated fallback after too many restarts.
     pub(crate) fallback: bool,
-    /// Makes the names of savepoints.
-    pub(crate) savepoints: u32,
+    pub(crate) savepoints: Savepoints,
 }
 
 /// What the connection saw. The runner decides on this, never on the error that the closure returned: any error type of
@@ -103,10 +105,20 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Before a statement is sent.
-    pub(crate) fn sending(&mut self) {
-        self.note_abandoned();
-        self.pace.sent();
+    pub(crate) fn sending(&mut self) -> Result<(), Error> {
+        self.asking()?;
         self.shared.counters.count(Event::Statement, &self.kind);
+        Ok(())
+    }
+
+    /// Before the connection is used. After a statement that was given up it is not: the next answer would be read as that
+    /// statement's (seen with sqlx's MySQL driver, which then waited for ever).
+    pub(crate) fn asking(&mut self) -> Result<(), Error> {
+        if self.note_abandoned() {
+            return Err(Error::RolledBack { kind: self.kind.clone(), cause: GIVEN_UP.into() });
+        }
+        self.pace.sent();
+        Ok(())
     }
 
     /// A statement whose future was dropped before it was answered (a timeout of the user's around it) may have been done
@@ -114,7 +126,7 @@ impl<E: Engine> Inner<E> {
     pub(crate) fn note_abandoned(&mut self) -> bool {
         let abandoned = self.pace.is_under_way();
         if abandoned && matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Aborted("a statement's future was dropped before it was answered".into());
+            self.seen = Seen::Aborted(GIVEN_UP.into());
         }
         abandoned
     }
@@ -135,20 +147,19 @@ impl<E: Engine> Inner<E> {
         }
     }
 
+    /// The error for a statement that is not sent.
+    pub(crate) fn refuse(&self, statement: &str, reason: String) -> Error {
+        self.count(Event::Refusal);
+        Error::Refused(Box::new(Refusal { kind: self.kind.clone(), reason, statement: statement.to_owned() }))
+    }
+
     /// Something that the guard cannot see through, under its policy.
     pub(crate) fn judge(&self, policy: Policy, statement: &str, reason: impl FnOnce() -> String) -> Result<(), Error> {
         if policy == Policy::Refuse && self.options.guard < Guard::Enforce {
             self.count(Event::Violation);
         }
         match (policy, self.options.guard) {
-            (Policy::Refuse, Guard::Enforce) => {
-                self.count(Event::Refusal);
-                Err(Error::Refused(Box::new(Refusal {
-                    kind: self.kind.clone(),
-                    reason: reason(),
-                    statement: statement.to_owned(),
-                })))
-            }
+            (Policy::Refuse, Guard::Enforce) => Err(self.refuse(statement, reason())),
             (Policy::Allow, _) | (_, Guard::Observe) => {
                 tracing::debug!(kind = %self.kind, statement, "rowlock: let pass: {}", reason());
                 Ok(())

@@ -40,6 +40,7 @@ use crate::{
     inner::{Inner, Seen},
     options::{Options, settings},
     place::Place,
+    savepoint::Savepoints,
     token::{self, Outcome},
     transaction::Slot,
 };
@@ -229,6 +230,14 @@ impl<E: Engine> Kind<E> {
             let plan = Plan::new(progress.union.iter().map(|(p, s)| (p.clone(), *s)));
             match inner.acquire_plan(&plan, None).await {
                 Ok(()) => Ok(Some(inner)),
+                Err(error) if inner.note_abandoned() => match std::mem::take(&mut inner.seen) {
+                    Seen::Transient(failure, message) => {
+                        drop(inner);
+                        self.failed(progress, began, failure, message).await?;
+                        Ok(None)
+                    }
+                    Seen::Fine | Seen::Late | Seen::Aborted(_) => Err(error),
+                },
                 Err(error) => match std::mem::take(&mut inner.seen) {
                     Seen::Transient(failure, message) => {
                         self.again(inner, progress, began, failure, message).await?;
@@ -263,7 +272,7 @@ impl<E: Engine> Kind<E> {
             hold: Arc::new(Hold::default()),
             pace: Pace::default(),
             fallback: progress.restarts >= self.options.restarts,
-            savepoints: 0,
+            savepoints: Savepoints::default(),
         })
     }
 
@@ -317,11 +326,18 @@ impl<E: Engine> Kind<E> {
         self.watch_hold(&inner);
         if inner.note_abandoned() {
             // What the connection would answer next is not known: hang up, which rolls back.
-            let cause = match std::mem::take(&mut inner.seen) {
-                Seen::Aborted(cause) | Seen::Transient(_, cause) => cause,
+            let seen = std::mem::take(&mut inner.seen);
+            drop(inner);
+            let cause = match seen {
+                Seen::Transient(failure, message) => {
+                    return match self.failed(progress, began, failure, message).await {
+                        Ok(()) => Ended::Again,
+                        Err(error) => done(error),
+                    };
+                }
+                Seen::Aborted(cause) => cause,
                 Seen::Fine | Seen::Late => String::new(),
             };
-            drop(inner);
             return match result {
                 Ok(_) => done(Error::RolledBack { kind: self.name.clone(), cause }),
                 Err(error) => {

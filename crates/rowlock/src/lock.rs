@@ -7,8 +7,7 @@ use rowlock_footprint::{Strength, Wait};
 use sqlx::{Encode, FromRow, SqlStr, Type};
 
 use crate::{
-    Key, KeyValue, Plan, Resource, Tx, acquire::Ask, engine::Engine, error::Error, place::Place, plan::Step,
-    query::Query,
+    Key, KeyValue, Plan, Resource, Tx, acquire::Ask, engine::Engine, error::Error, place::Place, query::Query,
 };
 
 /// What a locking call asks for, whichever way it finds its rows.
@@ -52,7 +51,7 @@ macro_rules! terms {
         }
         /// Waits at most so long, then fails with [`Error::Busy`]; the statement is cancelled at the server.
         pub fn wait(mut self, limit: Duration) -> Self {
-            self.terms.limit = Some(limit);
+            self.terms.limit = Some(limit.min(crate::options::LONGEST));
             self
         }
     };
@@ -298,9 +297,10 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
             let new = found.into_iter().filter(|key| locked.binary_search(key).is_err());
             let plan = Plan::new(new.map(|key| (Place::row(R::RANK, key), terms.strength)));
             let [step, ..] = plan.steps() else { return Ok((tx, rows)) };
-            let Step { keys, .. } = step;
-            inner.acquire(step, ask, None).await?;
-            locked.extend(keys.iter().cloned());
+            // A row that has gone meanwhile is not locked, even if it comes again.
+            for row in inner.acquire(step, ask, None).await? {
+                locked.push(E::key(&row, target)?);
+            }
             locked.sort_unstable();
             // Decided on what is seen under the locks, never on what was read before.
             rows = look.rows(inner).await?;

@@ -65,10 +65,11 @@ impl Reach {
         }
     }
 
-    pub(crate) fn rank(&self) -> u16 {
+    /// Whether every row of the resource at `rank` lies above.
+    pub(crate) fn is_below_rows(&self, rank: u16) -> bool {
         match self {
-            Reach::Place(place) => place.rank,
-            Reach::Resource(rank) => *rank,
+            Reach::Place(last) => (last.rank, last.part) < (rank, Part::Row),
+            Reach::Resource(last) => *last < rank,
         }
     }
 

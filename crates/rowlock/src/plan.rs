@@ -30,6 +30,14 @@ pub struct Step {
     pub keys: Vec<KeyValue>,
 }
 
+impl Step {
+    /// The step less some of its keys (sorted).
+    pub(crate) fn without(&self, keys: &[KeyValue]) -> Step {
+        let rest = self.keys.iter().filter(|key| keys.binary_search(key).is_err());
+        Step { keys: rest.cloned().collect(), ..*self }
+    }
+}
+
 impl Plan {
     /// Makes a plan of whatever is needed.
     ///

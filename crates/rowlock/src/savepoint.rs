@@ -21,6 +21,20 @@ pub struct Savepoint<L> {
     level: PhantomData<fn() -> L>,
 }
 
+/// The savepoints of an attempt that can still be rolled back to, oldest first. A number is given once: one that was
+/// undone would else name the next savepoint that is made, at another level and with more held.
+#[derive(Default)]
+pub(crate) struct Savepoints {
+    made: u32,
+    live: Vec<u32>,
+}
+
+impl Savepoints {
+    fn index(&self, number: u32) -> Option<usize> {
+        self.live.binary_search(&number).ok()
+    }
+}
+
 impl<E: Engine, L> Tx<E, L> {
     /// Marks a point to roll back to.
     ///
@@ -41,9 +55,10 @@ impl<E: Engine, L> Tx<E, L> {
     /// Dropped under way, the transaction can only be rolled back.
     pub async fn savepoint(&mut self) -> Result<Savepoint<L>, Error> {
         let inner = self.inner();
-        inner.savepoints += 1;
-        let number = inner.savepoints;
+        inner.savepoints.made += 1;
+        let number = inner.savepoints.made;
         inner.control(format!("SAVEPOINT rowlock_{number}")).await?;
+        inner.savepoints.live.push(number);
         Ok(Savepoint { number, mark: inner.held.mark(), of: inner.hold.clone(), level: PhantomData })
     }
 
@@ -57,11 +72,9 @@ impl<E: Engine, L> Tx<E, L> {
     /// Dropped under way, the transaction can only be rolled back.
     pub async fn rollback_to<M>(mut self, savepoint: Savepoint<M>) -> Result<Tx<E, M>, Error> {
         let inner = self.inner();
-        if !Arc::ptr_eq(&savepoint.of, &inner.hold) || savepoint.number > inner.savepoints {
-            return Err(Error::Savepoint { kind: inner.kind.clone() });
-        }
+        let index = inner.live(&savepoint)?;
         inner.control(format!("ROLLBACK TO SAVEPOINT rowlock_{}", savepoint.number)).await?;
-        inner.savepoints = savepoint.number;
+        inner.savepoints.live.truncate(index + 1);
         if matches!(inner.seen, Seen::Aborted(_)) {
             inner.seen = Seen::Fine;
         }
@@ -71,7 +84,7 @@ impl<E: Engine, L> Tx<E, L> {
         Ok(self.at())
     }
 
-    /// Forgets `savepoint`; what was done since stays part of the transaction.
+    /// Forgets `savepoint` and those made after it; what was done since stays part of the transaction.
     ///
     /// # Errors
     /// As [`Tx::rollback_to`].
@@ -80,16 +93,23 @@ impl<E: Engine, L> Tx<E, L> {
     /// Dropped under way, the transaction can only be rolled back.
     pub async fn release<M>(&mut self, savepoint: Savepoint<M>) -> Result<(), Error> {
         let inner = self.inner();
-        if !Arc::ptr_eq(&savepoint.of, &inner.hold) || savepoint.number > inner.savepoints {
-            return Err(Error::Savepoint { kind: inner.kind.clone() });
-        }
-        inner.control(format!("RELEASE SAVEPOINT rowlock_{}", savepoint.number)).await
+        let index = inner.live(&savepoint)?;
+        inner.control(format!("RELEASE SAVEPOINT rowlock_{}", savepoint.number)).await?;
+        inner.savepoints.live.truncate(index);
+        Ok(())
     }
 }
 
 impl<E: Engine> Inner<E> {
+    /// Where `savepoint` stands among those that can be rolled back to.
+    fn live<L>(&self, savepoint: &Savepoint<L>) -> Result<usize, Error> {
+        let own = Arc::ptr_eq(&savepoint.of, &self.hold);
+        let index = self.savepoints.index(savepoint.number).filter(|_| own);
+        index.ok_or_else(|| Error::Savepoint { kind: self.kind.clone() })
+    }
+
     async fn control(&mut self, sql: String) -> Result<(), Error> {
-        self.sending();
+        self.sending()?;
         let result = E::batch(self.connection.get(), AssertSqlSafe(sql).into_sql_str()).await;
         self.pace.answered();
         if let Err(error) = result {

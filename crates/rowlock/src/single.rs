@@ -78,7 +78,7 @@ impl<E: Engine> Kind<E> {
 impl<E: Engine> Inner<E> {
     /// Sends an admitted statement outside a transaction. Until it is answered, a drop hangs up.
     async fn alone(&mut self, statement: Statement<E>) -> Result<u64, sqlx::Error> {
-        self.sending();
+        self.sending()?;
         self.connection.set_open(true);
         let steps = E::fetch_many(self.connection.get(), statement);
         let changed = steps

@@ -8,7 +8,6 @@ use std::{
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use rowlock_footprint::Wait;
 use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
@@ -159,10 +158,10 @@ impl<E: Engine, L> Tx<E, L> {
             let (dialect, strength) = (inner.dialect(), rowlock_footprint::Strength::Update);
             let slots = keys.iter().map(|key| (Place::creation(R::RANK, creation::slot(dialect, key)), strength));
             let plan = Plan::new(slots);
-            let ask = crate::acquire::Ask { wait: Wait::Wait, limit: inner.options.wait, all: false };
+            let limit = inner.options.wait;
             for step in plan.steps() {
                 debug_assert_eq!(step.part, Part::Creation);
-                creation::acquire(inner, step, ask).await?;
+                creation::acquire(inner, step, limit).await?;
             }
             Ok(tx)
         })
@@ -230,14 +229,25 @@ impl<'c, E: Engine, L> Executor<'c> for &'c mut Tx<E, L> {
                 "a pooler stands before the server that does not carry prepared statements: send the query itself";
             return Box::pin(std::future::ready(Err(sqlx::Error::Configuration(reason.into()))));
         }
-        E::prepare_with(inner.connection.get(), sql, parameters)
+        Box::pin(async move {
+            inner.asking()?;
+            let result = E::prepare_with(inner.connection.get(), sql, parameters).await;
+            inner.pace.answered();
+            result.inspect_err(|error| inner.note(error))
+        })
     }
 
     fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<sqlx::Describe<E>, sqlx::Error>>
     where
         'c: 'e,
     {
-        E::describe(self.inner().connection.get(), sql)
+        let inner = self.inner();
+        Box::pin(async move {
+            inner.asking()?;
+            let result = E::describe(inner.connection.get(), sql).await;
+            inner.pace.answered();
+            result.inspect_err(|error| inner.note(error))
+        })
     }
 }
 
@@ -258,7 +268,9 @@ impl<E: Engine> Inner<E> {
     }
 
     fn send(&mut self, statement: Statement<E>) -> Steps<'_, E> {
-        self.sending();
+        if let Err(error) = self.sending() {
+            return stream::once(std::future::ready(Err(error.into()))).boxed();
+        }
         let statement = statement.kept(self.shared.keeps_prepared);
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
@@ -277,7 +289,7 @@ impl<E: Engine> Inner<E> {
                 self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
                 self.admit_after(&statement)?;
             }
-            self.sending();
+            self.sending()?;
             let statement = statement.kept(self.shared.keeps_prepared);
             let result = E::fetch_optional(self.connection.get(), statement).await;
             self.pace.answered();
