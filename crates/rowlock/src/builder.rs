@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::Pool;
+use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, pool::PoolOptions};
 
 use crate::{
     Db, LockOrder, ResourceInfo, check,
@@ -79,8 +79,28 @@ impl<E: Engine> Builder<E> {
     /// # Cancellation
     /// As [`Builder::open`].
     pub async fn connect(self, url: &str) -> Result<Db<E>, Error> {
-        let pool = Pool::connect(url).await?;
-        self.open(pool).await
+        self.connect_with(PoolOptions::new(), url).await
+    }
+
+    /// Opens the database at `url` with a pool of its own, made with `options`. Its connections are set once as
+    /// transactions want them (READ COMMITTED on MySQL and MariaDB, and the server's own limit on waits), which saves each
+    /// transaction from setting it; a hook that `options` have for new connections is replaced.
+    ///
+    /// # Errors
+    /// As [`Builder::open`], and where the URL or the server cannot be used.
+    ///
+    /// # Cancellation
+    /// As [`Builder::open`].
+    pub async fn connect_with(self, options: PoolOptions<E>, url: &str) -> Result<Db<E>, Error> {
+        let settings: Arc<str> = E::own_settings(&self.options).into();
+        let options = match settings.is_empty() {
+            true => options,
+            false => options.after_connect(move |connection, _| {
+                let settings = AssertSqlSafe(settings.clone()).into_sql_str();
+                Box::pin(async move { E::batch(connection, settings).await.map(drop) })
+            }),
+        };
+        self.open(options.connect(url).await?).await
     }
 
     /// Opens a database on a pool that you made: reads the schema, and checks the order against it. Findings that are no

@@ -22,24 +22,50 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
 
 use rowlock_footprint::Dialect;
 
-use crate::{db::Shared, engine::Engine};
+use crate::{
+    db::Shared,
+    engine::Engine,
+    options::{Isolation, Options},
+};
 
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
     open: bool,
-    /// The server's number for the session, once BEGIN was answered.
+    /// The server's number for the session.
     pub(crate) session: Option<i64>,
     pub(crate) read_only: bool,
     shared: Arc<Shared<E>>,
 }
 
 impl<E: Engine> Connection<E> {
-    /// Takes a connection from the pool and begins a transaction on it with `begin`, which answers with the session's
-    /// number.
-    pub(crate) async fn begin(shared: &Arc<Shared<E>>, begin: String) -> Result<Self, sqlx::Error> {
+    /// Takes a connection from the pool and begins a transaction on it. The session's number is known from its last
+    /// transaction, or comes with the answer to BEGIN.
+    pub(crate) async fn begin(
+        shared: &Arc<Shared<E>>,
+        options: &Options,
+        isolation: Option<Isolation>,
+    ) -> Result<Self, sqlx::Error> {
         let mut connection = Connection::acquire(shared).await?;
+        // Behind a pooler a connection has another session in each transaction.
+        let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
+        let known = if told_apart { shared.sessions.of(connection.get()).await? } else { None };
+        let begin = E::begin(shared.dialect, options, isolation, known.as_ref().map(|(_, session)| session));
         connection.open = true;
-        connection.session = E::batch(connection.get(), AssertSqlSafe(begin).into_sql_str()).await?;
+        connection.session = known.map(|(_, session)| session.number);
+        if let Some((address, session)) = known
+            && E::KEEPS_BACKSTOP
+            && session.wait != E::backstop(options)
+        {
+            shared.sessions.set_wait(address, E::backstop(options));
+        }
+        match E::batch(connection.get(), AssertSqlSafe(begin).into_sql_str()).await {
+            Ok(answer) => connection.session = connection.session.or(answer),
+            Err(error) => {
+                // It may have been set, or not.
+                known.into_iter().for_each(|(address, _)| shared.sessions.forget(address));
+                return Err(error);
+            }
+        }
         Ok(connection)
     }
 

@@ -28,6 +28,7 @@ use crate::{
     kind::Kind,
     model::Model,
     options::Options,
+    session::Sessions,
     token,
 };
 
@@ -72,6 +73,7 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) options: Arc<Options>,
     pub(crate) counters: Counters,
     pub(crate) control: Control<E>,
+    pub(crate) sessions: Sessions<E>,
     pub(crate) runtime: Handle,
     pub(crate) resources: &'static [ResourceInfo],
     model: RwLock<Arc<Model>>,
@@ -201,6 +203,7 @@ impl<E: Engine> Shared<E> {
             version: catalog.version.clone(),
             options: Arc::new(options),
             counters: Counters::default(),
+            sessions: Sessions::default(),
             control: Control::new(pool.connect_options()),
             runtime: Handle::current(),
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),

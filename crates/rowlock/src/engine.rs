@@ -4,6 +4,8 @@ mod mysql;
 mod postgres;
 mod sqlite;
 
+use std::time::Duration;
+
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr, Type, error::DatabaseError};
@@ -14,6 +16,7 @@ use crate::{
     check::{Finding, Target},
     failure::Failure,
     options::{Isolation, Options},
+    session::Session,
     statement::Statement,
 };
 
@@ -140,7 +143,16 @@ pub trait Driver: Database {
 
     /// One text that begins a transaction as `options` want it and answers with the session's number, by which
     /// [`Driver::end_session`] finds it from outside.
-    fn begin(dialect: Dialect, options: &Options, isolation: Option<Isolation>) -> String;
+    /// With a `session` that is known already, only what it has not set itself is sent, and nothing is asked.
+    fn begin(dialect: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String;
+    /// The server's limit on a wait for a row: some time after the client's.
+    fn backstop(options: &Options) -> Duration;
+    /// Whether the backstop that [`Driver::begin`] sets stays set after the transaction.
+    const KEEPS_BACKSTOP: bool;
+    /// Asks a connection which session it is, and for its settings.
+    fn session<'e>(connection: &'e mut Self::Connection) -> BoxFuture<'e, Result<Session, sqlx::Error>>;
+    /// What each connection of a pool of rowlock's own is set to, so that transactions need not; empty for nothing.
+    fn own_settings(options: &Options) -> String;
     /// Ends the statement under way in `session` (`hard`: the session itself), from another connection.
     fn end_session<'e>(
         control: &'e mut Self::Connection,

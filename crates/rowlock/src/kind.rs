@@ -209,8 +209,7 @@ impl<E: Engine> Kind<E> {
     ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
         // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
         Box::pin(async move {
-            let begin = E::begin(self.shared.dialect, &self.options, self.options.isolation);
-            let connection = match Connection::begin(&self.shared, begin).await {
+            let connection = match Connection::begin(&self.shared, &self.options, self.options.isolation).await {
                 Ok(connection) => connection,
                 Err(error) => {
                     let failure = Failure::of::<E>(self.shared.dialect, &error);

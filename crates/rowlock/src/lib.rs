@@ -137,6 +137,8 @@ mod key;
 mod kind;
 mod limits;
 mod lock;
+#[doc(hidden)]
+pub mod measure;
 mod model;
 mod options;
 mod order;
@@ -145,6 +147,7 @@ mod plan;
 mod pooler;
 mod query;
 mod savepoint;
+mod session;
 mod single;
 mod statement;
 mod token;

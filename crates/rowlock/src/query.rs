@@ -108,7 +108,7 @@ impl<E: Engine> Query<E> {
         }
     }
 
-    fn into_statement(self) -> Result<Statement<E>, Error> {
+    pub(crate) fn into_statement(self) -> Result<Statement<E>, Error> {
         match self.fault {
             Some(fault) => Err(Error::Database(sqlx::Error::Encode(fault))),
             None => Ok(Statement::new(self.sql, self.arguments).with_bound(self.bound)),

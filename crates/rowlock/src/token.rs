@@ -67,7 +67,7 @@ pub(crate) async fn resolve<E: Engine>(shared: &Arc<Shared<E>>, token: Uuid) -> 
             tokio::time::sleep(APART).await;
         }
         let asked = async {
-            let mut connection = Connection::begin(shared, E::begin(shared.dialect, &plain, None)).await?;
+            let mut connection = Connection::begin(shared, &plain, None).await?;
             let insert = insert_text(shared.dialect, token, 1);
             match E::batch(connection.get(), AssertSqlSafe(insert).into_sql_str()).await {
                 Ok(_) => {

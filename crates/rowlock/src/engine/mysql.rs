@@ -22,6 +22,7 @@ use crate::{
     failure::Failure,
     limits,
     options::{Isolation, Options},
+    session::Session,
 };
 
 impl Engine for MySql {}
@@ -53,13 +54,53 @@ impl Driver for MySql {
         })
     }
 
-    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {
-        let level = isolation.unwrap_or(Isolation::ReadCommitted).sql();
-        let backstop = (options.wait + Duration::from_millis(1999)).as_secs();
-        let read_only = if options.read_only { " READ ONLY" } else { "" };
+    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String {
+        let level = isolation.unwrap_or(Isolation::ReadCommitted);
+        let mut sql = String::new();
+        if level != Isolation::ReadCommitted || session.is_none_or(|session| !session.read_committed) {
+            let _ = write!(sql, "SET TRANSACTION ISOLATION LEVEL {}; ", level.sql());
+        }
+        if session.is_none_or(|session| session.wait != Self::backstop(options)) {
+            let _ = write!(sql, "SET innodb_lock_wait_timeout = {}; ", Self::backstop(options).as_secs());
+        }
+        sql.push_str("START TRANSACTION");
+        if options.read_only {
+            sql.push_str(" READ ONLY");
+        }
+        if session.is_none() {
+            sql.push_str("; SELECT CAST(CONNECTION_ID() AS SIGNED)");
+        }
+        sql
+    }
+
+    const KEEPS_BACKSTOP: bool = true;
+
+    fn backstop(options: &Options) -> Duration {
+        // It counts in whole seconds.
+        Duration::from_secs((options.wait + Duration::from_millis(1999)).as_secs())
+    }
+
+    fn session<'e>(connection: &'e mut MySqlConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
+        Box::pin(async move {
+            // The variable has another name on each: MySQL's is the only one that all versions show under it.
+            let sql = "SELECT CAST(CONNECTION_ID() AS SIGNED), CAST(@@innodb_lock_wait_timeout AS SIGNED); \
+                       SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')";
+            let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+            let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+            let seconds: i64 = first.try_get(1)?;
+            let levels = rows.iter().skip(1).map(|row| row.try_get::<String, _>(1));
+            Ok(Session {
+                number: first.try_get(0)?,
+                wait: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+                read_committed: levels.collect::<Result<Vec<_>, _>>()?.iter().any(|level| level == "READ-COMMITTED"),
+            })
+        })
+    }
+
+    fn own_settings(options: &Options) -> String {
         format!(
-            "SET TRANSACTION ISOLATION LEVEL {level}; SET innodb_lock_wait_timeout = {backstop}; \
-             START TRANSACTION{read_only}; SELECT CAST(CONNECTION_ID() AS SIGNED)"
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = {}",
+            Self::backstop(options).as_secs()
         )
     }
 
@@ -103,7 +144,8 @@ impl Driver for MySql {
 
     fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String {
         let mut sql = String::from("SELECT t.* FROM ");
-        if by_list(target) {
+        // One row is looked up, whatever its key: a list of one would be planned as a range, and sorted.
+        if by_list(target) && shape.room > 1 {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
             list_condition(&mut sql, target, shape.room);
             sql.push_str(" ORDER BY ");

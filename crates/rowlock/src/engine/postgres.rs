@@ -19,6 +19,7 @@ use crate::{
     limits,
     options::{Isolation, Options},
     pooler,
+    session::Session,
 };
 
 impl Engine for Postgres {}
@@ -62,7 +63,7 @@ impl Driver for Postgres {
         })
     }
 
-    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>) -> String {
+    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String {
         let mut sql = String::from("BEGIN");
         if let Some(level) = isolation {
             let _ = write!(sql, " ISOLATION LEVEL {}", level.sql());
@@ -74,13 +75,46 @@ impl Driver for Postgres {
             sql.push_str(" DEFERRABLE");
         }
         // The client keeps the limit; the server's is the backstop for a client that is gone.
-        let _ = write!(sql, "; SET LOCAL lock_timeout = {}", (options.wait + Duration::from_secs(1)).as_millis());
+        if session.is_none_or(|session| session.wait != Self::backstop(options)) {
+            let _ = write!(sql, "; SET LOCAL lock_timeout = {}", Self::backstop(options).as_millis());
+        }
         if let Some(limit) = options.hold_limit {
             let backstop = (limit + Duration::from_secs(1)).as_millis();
             let _ = write!(sql, "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
         }
-        let _ = write!(sql, "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
+        if session.is_none() {
+            let _ = write!(sql, "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
+        }
         sql
+    }
+
+    const KEEPS_BACKSTOP: bool = false;
+
+    fn backstop(options: &Options) -> Duration {
+        // Whole milliseconds, as it is kept there.
+        Duration::from_millis(u64::try_from(options.wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1000))
+    }
+
+    fn session<'e>(connection: &'e mut PgConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
+        Box::pin(async move {
+            // Not behind a pooler: the backend is this connection's for as long as it lives.
+            let sql = format!(
+                "SELECT (({}) << {PID_BITS}) | (pid & {PID_MASK}), setting::bigint FROM pg_stat_activity, pg_settings \
+                 WHERE pid = pg_backend_pid() AND name = 'lock_timeout'",
+                stamp("backend_start")
+            );
+            let row = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_one(connection).await?;
+            let milliseconds = integer(&row, 1).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            Ok(Session {
+                number: integer(&row, 0).ok_or(sqlx::Error::RowNotFound)?,
+                wait: Duration::from_millis(milliseconds),
+                read_committed: false,
+            })
+        })
+    }
+
+    fn own_settings(options: &Options) -> String {
+        format!("SET lock_timeout = {}", Self::backstop(options).as_millis())
     }
 
     fn end_session<'e>(
@@ -88,14 +122,15 @@ impl Driver for Postgres {
         session: i64,
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
-        // Only while the session is in the very transaction that it was asked for in: behind a pooler the backend may
-        // be another client's by now, and a pid is given out again.
+        // Only while the session is in the very transaction that it was asked for in, or is the very backend: behind a
+        // pooler the backend may be another client's by now, and a pid is given out again.
         let (pid, began) = (session & PID_MASK, session >> PID_BITS);
         let end = if hard { "terminate" } else { "cancel" };
         // By the simple protocol: a pooler may give another server to each trip of a prepared statement.
         let sql = format!(
             "SELECT pg_{end}_backend(pid) FROM pg_stat_activity WHERE pid & {PID_MASK} = {pid} \
-             AND coalesce({} = {began}, current_setting('track_activities') = 'off')",
+             AND ({} = {began} OR coalesce({} = {began}, current_setting('track_activities') = 'off'))",
+            stamp("backend_start"),
             stamp("xact_start")
         );
         Box::pin(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await.map(drop) })

@@ -18,6 +18,7 @@ use crate::{
     check::Target,
     failure::Failure,
     options::{Isolation, Options},
+    session::Session,
 };
 
 impl Engine for Sqlite {}
@@ -44,8 +45,24 @@ impl Driver for Sqlite {
         Box::pin(std::future::ready(Ok(Road { keeps_prepared: true, straight: true, findings: Vec::new() })))
     }
 
-    fn begin(_: Dialect, options: &Options, _: Option<Isolation>) -> String {
+    fn begin(_: Dialect, options: &Options, _: Option<Isolation>, _: Option<&Session>) -> String {
         if options.read_only { "PRAGMA query_only = 1; BEGIN".into() } else { "BEGIN IMMEDIATE".into() }
+    }
+
+    const KEEPS_BACKSTOP: bool = false;
+
+    fn backstop(options: &Options) -> std::time::Duration {
+        options.wait
+    }
+
+    fn session<'e>(_: &'e mut SqliteConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
+        // There is none, and nobody asks.
+        let session = Session { number: 0, wait: std::time::Duration::ZERO, read_committed: false };
+        Box::pin(std::future::ready(Ok(session)))
+    }
+
+    fn own_settings(_: &Options) -> String {
+        String::new()
     }
 
     fn end_session<'e>(_: &'e mut SqliteConnection, _: i64, _: bool) -> BoxFuture<'e, Result<(), sqlx::Error>> {
