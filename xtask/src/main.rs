@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask servers`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask servers`, `cargo xtask bench`.
 
 // What these commands print is what they are for.
 #![allow(clippy::print_stdout)]
 
+mod bench;
 mod command;
 mod install;
 mod purity;
@@ -28,6 +29,8 @@ enum Task {
     /// Start, stop and list the database servers that tests run on
     #[command(subcommand)]
     Servers(servers::Task),
+    /// Measure rowlock against plain sqlx on servers of its own, and write docs/benchmarks.md
+    Bench(bench::Task),
 }
 
 #[tokio::main]
@@ -35,5 +38,6 @@ async fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Test(task) => test::run(task).await,
         Task::Servers(task) => servers::run(task).await,
+        Task::Bench(task) => bench::run(task).await,
     }
 }

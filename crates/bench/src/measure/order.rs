@@ -1,0 +1,90 @@
+//! In order against in any order: two of twenty hot rows, many clients.
+//!
+//! The other side is what one finds in services: rows locked one by one as the request names them, and the whole
+//! transaction run again after a deadlock or a timeout, ten times at most.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::Rng;
+use rowlock::Db;
+use sqlx::Pool;
+
+use crate::ground::{Item, Row as Record};
+use crate::hand::Hand;
+use crate::row::{Row, rate};
+use crate::work::{Keys, Pace, Side, Tally, Work, alternate};
+
+const KEYS: Keys = Keys { count: 2, of: 20 };
+const ATTEMPTS: u64 = 10;
+
+pub(crate) async fn run<E: Hand>(place: &str, db: &Db<E>, pool: &Pool<E>, pace: Pace) -> Result<Row> {
+    let before = db.counts();
+    let [ours, theirs] = alternate([&in_order(db), &in_any_order(pool)], KEYS, pace).await?;
+    let deadlocks = db.counts().deadlocks - before.deadlocks;
+    let mut row = Row::rates(place, "2 of 20 rows", &ours, &theirs);
+    row.ours = format!("{}, {deadlocks} deadlocks", rate(ours.rate()));
+    row.theirs = unordered(&theirs);
+    Ok(row)
+}
+
+/// What became of the transactions of the unordered side.
+pub(crate) fn unordered(side: &Side) -> String {
+    let Tally { done, failed, again, .. } = side.total;
+    let all = (done + failed).max(1) as f64;
+    let failed = 100.0 * failed as f64 / all;
+    format!("{}, {:.2} deadlocks a transaction, {failed:.1} % given up", rate(side.rate()), again as f64 / all)
+}
+
+fn in_order<E: Hand>(db: &Db<E>) -> Work {
+    let db = db.clone();
+    Arc::new(move |ids| {
+        let db = db.clone();
+        Box::pin(async move {
+            change(&db, &ids).await?;
+            Ok(Tally { done: 1, ..Tally::default() })
+        })
+    })
+}
+
+pub(crate) async fn change<E: Hand>(db: &Db<E>, ids: &[i64]) -> rowlock::Result<()> {
+    db.transaction(async |tx| {
+        let (mut tx, _) = tx.lock::<Item>(ids).fetch_all::<Record>().await?;
+        for id in ids {
+            sqlx::query(E::UPDATE).bind(*id).execute(&mut tx).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) fn in_any_order<E: Hand>(pool: &Pool<E>) -> Work {
+    let pool = pool.clone();
+    Arc::new(move |ids| {
+        let pool = pool.clone();
+        Box::pin(async move {
+            let mut tally = Tally::default();
+            loop {
+                match E::change(&pool, &ids).await {
+                    Ok(()) => tally.done += 1,
+                    Err(error) if !E::is_conflict(&error) => return Err(error.into()),
+                    Err(_) if tally.again + 1 == ATTEMPTS => {
+                        tally.again += 1;
+                        tally.failed += 1;
+                    }
+                    Err(_) => {
+                        tally.again += 1;
+                        // The same waits between attempts that rowlock makes.
+                        let bound =
+                            Duration::from_millis(5).saturating_mul(1 << tally.again).min(Duration::from_secs(1));
+                        let share = rand::rng().random::<f64>();
+                        tokio::time::sleep(bound.mul_f64(share)).await;
+                        continue;
+                    }
+                }
+                return Ok(tally);
+            }
+        })
+    })
+}
