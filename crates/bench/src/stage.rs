@@ -108,7 +108,7 @@ async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<Str
     if plan.wants(Section::Late) && server && !plan.durable {
         for (count, of) in [(3, 20), (8, 20), (8, 5000)] {
             let keys = Keys { count, of };
-            table.push(Section::Late, late::run(&place, &db, &pool, keys, plan.pace(16, 2000, 3)).await?);
+            table.push(Section::Late, late::run(&place, &db, keys, plan.pace(16, 2000, 3)).await?);
         }
     }
     if plan.wants(Section::Guard) && !plan.durable {

@@ -54,7 +54,7 @@ impl Section {
             }
             Section::Late => {
                 "Rows locked and changed one by one in random order, 16 clients: what rowlock makes of a loop over an unsorted payload, \
-                 against the same by hand as above. Transactions a second; in brackets the bound, the same rows locked in one call."
+                 against the bound, the same rows locked in one call. Transactions a second."
             }
             Section::Guard => {
                 "What holding a statement to the order adds, when its text was seen before: ten rows are held, and the statement changes \
@@ -69,6 +69,7 @@ impl Section {
     fn heads(self) -> [&'static str; 7] {
         match self {
             Section::Memory => ["where", "what", "late", "early", "ratio", "middle half", "goal"],
+            Section::Late => ["where", "what", "one by one", "in one call", "ratio", "middle half", "goal"],
             Section::Guard => ["where", "what", "the guard", "the statement", "ratio", "middle half", "goal"],
             _ => ["where", "what", "rowlock", "by hand", "ratio", "middle half", "goal"],
         }

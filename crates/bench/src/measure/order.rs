@@ -30,7 +30,7 @@ pub(crate) async fn run<E: Hand>(place: &str, db: &Db<E>, pool: &Pool<E>, pace: 
 }
 
 /// What became of the transactions of the unordered side.
-pub(crate) fn unordered(side: &Side) -> String {
+fn unordered(side: &Side) -> String {
     let Tally { done, failed, again, .. } = side.total;
     let all = (done + failed).max(1) as f64;
     let failed = 100.0 * failed as f64 / all;
@@ -59,7 +59,7 @@ pub(crate) async fn change<E: Hand>(db: &Db<E>, ids: &[i64]) -> rowlock::Result<
     .await
 }
 
-pub(crate) fn in_any_order<E: Hand>(pool: &Pool<E>) -> Work {
+fn in_any_order<E: Hand>(pool: &Pool<E>) -> Work {
     let pool = pool.clone();
     Arc::new(move |ids| {
         let pool = pool.clone();
