@@ -183,8 +183,6 @@ pub trait Driver: Database {
     fn key(row: &Self::Row, target: &Target) -> Result<KeyValue, sqlx::Error>;
     /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
     fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;
-    /// The n-th placeholder, from 1.
-    fn placeholder(n: usize) -> String;
     /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
     fn bound(encoded: &Self::ArgumentBuffer, kind: &Self::TypeInfo) -> Option<KeyValue>;
     /// Whether the server would lock in the order of the keys when it runs this text: the plan's fault, when it has one.

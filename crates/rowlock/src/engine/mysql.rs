@@ -244,10 +244,6 @@ impl Driver for MySql {
         sql
     }
 
-    fn placeholder(_: usize) -> String {
-        "?".into()
-    }
-
     fn bound(encoded: &Vec<u8>, kind: &MySqlTypeInfo) -> Option<KeyValue> {
         let bytes = encoded.as_slice();
         let wide = |negative: bool| -> Option<i128> {

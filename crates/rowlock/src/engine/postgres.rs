@@ -270,10 +270,6 @@ impl Driver for Postgres {
         sql
     }
 
-    fn placeholder(n: usize) -> String {
-        format!("${n}")
-    }
-
     fn bound(encoded: &sqlx::postgres::PgArgumentBuffer, kind: &sqlx::postgres::PgTypeInfo) -> Option<KeyValue> {
         let name = kind.name();
         match name.strip_suffix("[]") {

@@ -155,10 +155,6 @@ impl Driver for Sqlite {
         String::new()
     }
 
-    fn placeholder(_: usize) -> String {
-        "?".into()
-    }
-
     fn bound(encoded: &SqliteArgumentsBuffer, _: &SqliteTypeInfo) -> Option<KeyValue> {
         // The buffer shows its values through `Debug` alone: `SqliteArgumentsBuffer([Int64(77)])`. A test pins the form.
         let text = format!("{encoded:?}");
