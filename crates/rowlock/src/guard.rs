@@ -32,8 +32,20 @@ pub(crate) enum Admission {
 struct Needs {
     /// Rows that can be locked by their keys.
     rows: Vec<(Place, Strength, Standing)>,
-    /// Rows that the statement makes.
+    /// Rows that the statement makes, in its own order.
     made: Vec<(Place, Strength, Standing)>,
+}
+
+impl Needs {
+    /// A statement makes its rows one after the other, as they stand in it: each must lie above the one before.
+    fn make(&mut self, place: Place, strength: Strength, standing: Standing) {
+        let before = self.made.last().map(|(before, ..)| before).filter(|before| **before > place);
+        let standing = match (before, standing) {
+            (Some(before), Standing::Ahead) => Standing::Late(Reach::Place(before.clone())),
+            (_, standing) => standing,
+        };
+        self.made.push((place, strength, standing));
+    }
 }
 
 impl<E: Engine> Inner<E> {
@@ -129,7 +141,7 @@ impl<E: Engine> Inner<E> {
                             _ if demand.insert && self.guards(&place) => {
                                 self.held.insert(place, demand.strength);
                             }
-                            standing if demand.insert => needs.made.push((place, demand.strength, standing)),
+                            standing if demand.insert => needs.make(place, demand.strength, standing),
                             standing => needs.rows.push((place, demand.strength, standing)),
                         }
                     }
@@ -214,7 +226,9 @@ impl<E: Engine> Inner<E> {
         let enough = if demand.insert { Strength::KeyShare } else { strength };
         // On PostgreSQL a child's INSERT waits only for who deletes the parent or changes its key: further parents pass.
         let further = demand.parent && !self.dialect().is_innodb() && self.held.some_unknown(rank, strength);
-        if further || self.held.any_of(rank, enough) {
+        // Of a new row: it is taken to be among those whose creation is guarded.
+        let guarded = demand.insert && self.held.guards_of(rank);
+        if further || guarded || self.held.any_of(rank, enough) {
             if demand.insert {
                 self.held.insert_made(rank, strength);
             }

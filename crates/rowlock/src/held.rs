@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rowlock_footprint::Strength;
 
-use crate::place::{Place, Reach};
+use crate::place::{Part, Place, Reach};
 
 /// The places and strengths that a transaction has locked.
 ///
@@ -69,6 +69,14 @@ impl Held {
     pub(crate) fn any_of(&self, rank: u16, strength: Strength) -> bool {
         (self.made.contains(&rank) && self.some_unknown(rank, strength))
             || self.rows_of(rank).any(|(_, s)| s >= strength)
+    }
+
+    /// Whether the creation of some row of the resource at `rank` is guarded.
+    pub(crate) fn guards_of(&self, rank: u16) -> bool {
+        self.rows
+            .range(Place::creation(rank, i64::MIN)..)
+            .next()
+            .is_some_and(|(p, _)| (p.rank, p.part) == (rank, Part::Creation))
     }
 
     /// Whether rows of the resource at `rank` are held at `strength` or more of which it is not known which.

@@ -89,6 +89,47 @@ engines! {
         make(true).await.unwrap();
     }
 
+    async fn rows_of_one_statement_are_made_in_key_order<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        let make = async |ids: [i64; 2], guarded: bool, then: &str| db.transaction(async |tx| {
+            let mut tx = if guarded { tx.guard_creation::<Order>(ids).await? } else { tx.pass::<Order>() };
+            let values = ids.map(|id| format!("({id}, 1)")).join(", ");
+            let sql = sqlx::AssertSqlSafe(format!("insert into orders (id, n) values {values}{then}"));
+            sqlx::query(sql).execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await;
+        for (ids, then) in [([700, 600], ""), ([900, 800], or_update(&test))] {
+            let error = make(ids, false, then).await.unwrap_err();
+            assert!(matches!(error, Error::OutOfOrder(_)), "{error:?}");
+            assert!(error.to_string().contains("guard_creation::<Order>"), "no way out: {error}");
+            make(ids, true, then).await.unwrap();
+        }
+        make([601, 701], false, "").await.unwrap();
+        let bound = async |sql: &'static str, ids: [i64; 2]| db.transaction(async |mut tx| {
+            rowlock::query(sql).bind(ids[0]).bind(ids[1]).execute(&mut tx).await
+        }).await;
+        let sql = match test.family() {
+            Family::Postgres => "insert into orders (id, n) values ($1, 1), ($2, 1)",
+            _ => "insert into orders (id, n) values (?, 1), (?, 1)",
+        };
+        assert!(matches!(bound(sql, [720, 620]).await, Err(Error::OutOfOrder(_))));
+        bound(sql, [620, 720]).await.unwrap();
+    }
+
+    async fn guarded_rows_are_made_in_any_order_hidden_or_not<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        let make = async |guarded: bool| db.transaction(async |tx| {
+            let mut tx = if guarded { tx.guard_creation::<Order>([700, 600, 650]).await? } else { tx.pass::<Order>() };
+            add(&mut tx, "inventories", 10).await?;
+            insert(&mut tx, &[700], "").await?;
+            sqlx::query("insert into orders (id, n) values (600, 1)").execute(&mut tx).await?;
+            insert(&mut tx, &[650], "").await
+        }).await;
+        let error = make(false).await.unwrap_err();
+        assert!(matches!(error, Error::OutOfOrder(_)), "{error:?}");
+        make(true).await.unwrap();
+    }
+
     async fn an_upsert_whose_keys_are_seen_passes<E: Engine>(test: TestDb) {
         let db: Db<E> = open(&test).await;
         for id in [1, 600] {

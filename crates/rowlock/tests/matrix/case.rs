@@ -153,6 +153,20 @@ pub(crate) const CASES: &[Case] = &[
         mysql: Deadlock,
     },
     Case {
+        // One statement each; a third transaction has made the row in the middle until both have their first.
+        name: "one INSERT of several new rows each, in opposite orders",
+        naive: "between: begin
+                between: insert into orders (id, n) values (850, 1)
+                a: begin
+                b: begin
+                a: insert into orders (id, n) values (900, 1), (850, 1), (800, 1)
+                b: insert into orders (id, n) values (800, 1), (900, 1)
+                between: rollback",
+        postgres: Deadlock,
+        mariadb: Deadlock,
+        mysql: Deadlock,
+    },
+    Case {
         // InnoDB: `b` waits for its first lock already. Then MariaDB lets nobody past it, `a` neither; MySQL does.
         name: "NO KEY UPDATE, then DELETE",
         naive: "a: begin

@@ -232,6 +232,26 @@ engines! {
         assert_eq!(sums(&test).await, "4 500");
     }
 
+    async fn one_insert_of_several_new_rows_each<E: Engine>(test: TestDb) {
+        let (db, gate) = (open::<E>(&test).await, Gate::new(&test));
+        let make = async |ids: [i64; 2]| {
+            db.transaction(async |tx| {
+                let tx = tx.guard_creation::<Order>(ids).await?;
+                gate.pass().await;
+                let (mut tx, there) = tx.lock::<Order>(ids).existing().keys().await?;
+                let sql = match there[..] {
+                    [] => format!("insert into orders (id, n) values ({}, 1), ({}, 1)", ids[0], ids[1]),
+                    _ => format!("update orders set n = n + 1 where id in ({}, {})", ids[0], ids[1]),
+                };
+                query(sqlx::AssertSqlSafe(sql)).execute(&mut tx).await.map(drop)
+            })
+            .await
+        };
+        both(make([500, 400]), make([400, 500])).await;
+        settled(&test, &db, 0..=0, 0..=0);
+        assert_eq!(sums(&test).await, "4 500");
+    }
+
     async fn no_key_update_then_delete<E: Engine>(test: TestDb) {
         let (db, gate) = (open::<E>(&test).await, Gate::new(&test));
         let sell = db.transaction(async |tx| {
