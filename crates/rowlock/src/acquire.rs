@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
 
 use crate::{
@@ -215,7 +216,8 @@ impl<E: Engine> Inner<E> {
                 self.explain(step, shape, keys).await?;
             }
             let arguments = E::lock_arguments(dialect, target, keys, shape.room)?;
-            let chunk = self.limited(step, Statement::new(text, arguments), wait, until).await?;
+            let statement = Statement::new(text, arguments).kept(self.shared.keeps_prepared);
+            let chunk = self.limited(step, wait, until, |connection| E::fetch_all(connection, statement)).await?;
             if rows.is_empty() { rows = chunk } else { rows.extend(chunk) }
         }
         if rows.len() > 1 && !E::in_key_order(target) {
@@ -234,22 +236,20 @@ impl<E: Engine> Inner<E> {
 
     /// One locking statement within its limit. When that is over the statement is cancelled at the server, and answers;
     /// the connection stays good.
-    async fn limited(
+    pub(crate) async fn limited<T>(
         &mut self,
         step: &Step,
-        statement: Statement<E>,
         wait: Wait,
         until: Instant,
-    ) -> Result<Vec<E::Row>, Error> {
+        send: impl for<'e> FnOnce(&'e mut E::Connection) -> BoxFuture<'e, Result<T, sqlx::Error>>,
+    ) -> Result<T, Error> {
         self.sending()?;
         let began = Instant::now();
         let session = self.connection.session;
         let shared = self.shared.clone();
         let mut cancelled = false;
         let result = {
-            let statement = statement.kept(shared.keeps_prepared);
-            let fetch = E::fetch_all(self.connection.get(), statement);
-            tokio::pin!(fetch);
+            let mut fetch = send(self.connection.get());
             match tokio::time::timeout_at(until.into(), &mut fetch).await {
                 Ok(result) => Some(result),
                 Err(_) => {
@@ -299,7 +299,7 @@ impl<E: Engine> Inner<E> {
 
     /// Rows are missing. A row that was made while the statement waited is not in its result (its snapshot is older); a
     /// new statement finds it. Nothing that is found now may be waited for: it lies before what is held.
-    async fn look_again(
+    pub(crate) async fn look_again(
         &mut self,
         step: &Step,
         rows: Vec<E::Row>,
@@ -330,7 +330,7 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The keys of `step` for which there is no row in `rows`.
-    fn missing(&self, step: &Step, rows: &[E::Row]) -> Result<Vec<KeyValue>, Error> {
+    pub(crate) fn missing(&self, step: &Step, rows: &[E::Row]) -> Result<Vec<KeyValue>, Error> {
         let target = &self.model.targets[usize::from(step.rank)];
         let mut there: Vec<KeyValue> = rows.iter().map(|row| E::key(row, target)).collect::<Result<_, _>>()?;
         there.sort_unstable();
@@ -366,14 +366,14 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The keys of `step` that were held before it.
-    fn own(&self, step: &Step) -> Vec<KeyValue> {
+    pub(crate) fn own(&self, step: &Step) -> Vec<KeyValue> {
         let place = |key: &KeyValue| Place { rank: step.rank, part: step.part, key: key.clone() };
         step.keys.iter().filter(|key| self.held.strength(&place(key)).is_some()).cloned().collect()
     }
 
     /// Rows that are not there are not held: whoever makes one may lock it. But the transaction's `own`, which it has
     /// deleted, are: whoever makes one waits.
-    fn forget(&mut self, step: &Step, missing: &[KeyValue], own: &[KeyValue]) {
+    pub(crate) fn forget(&mut self, step: &Step, missing: &[KeyValue], own: &[KeyValue]) {
         for key in missing.iter().filter(|key| !own.contains(key)) {
             self.held.remove(&Place::row(step.rank, key.clone()));
         }
