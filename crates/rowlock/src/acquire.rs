@@ -13,7 +13,7 @@ use rowlock_footprint::{Dialect, Strength, Wait};
 use crate::{
     KeyValue, Plan, ResourceInfo,
     count::Event,
-    creation,
+    creation, deadline,
     engine::{Engine, Shape},
     error::{Error, Violation},
     failure::Failure,
@@ -35,6 +35,16 @@ pub(crate) struct Ask {
     pub(crate) all: bool,
 }
 
+impl Ask {
+    /// Whoever may wait for no time does not wait.
+    pub(crate) fn at_once(mut self) -> Ask {
+        if self.wait == Wait::Wait && self.limit.is_zero() {
+            self.wait = Wait::NoWait;
+        }
+        self
+    }
+}
+
 /// What was late, and was had without waiting.
 pub(crate) struct Taken<E: Engine> {
     /// Sorted.
@@ -48,9 +58,6 @@ impl<E: Engine> Taken<E> {
     }
 }
 
-/// The grace that a cancelled statement has to answer before the connection is given up.
-const GRACE: Duration = Duration::from_secs(2);
-
 impl<E: Engine> Inner<E> {
     /// Takes all steps of a plan, whatever rows there are.
     pub(crate) async fn acquire_plan(&mut self, plan: &Plan, statement: Option<&str>) -> Result<(), Error> {
@@ -58,7 +65,7 @@ impl<E: Engine> Inner<E> {
         for step in plan.steps() {
             match step.part {
                 Part::Row => drop(self.acquire(step, ask, statement).await?),
-                Part::Creation => creation::acquire(self, step, ask.limit).await?,
+                Part::Creation => creation::acquire(self, step, ask).await?,
             }
         }
         Ok(())
@@ -72,6 +79,7 @@ impl<E: Engine> Inner<E> {
         statement: Option<&str>,
     ) -> Result<Vec<E::Row>, Error> {
         self.hold.start();
+        let ask = ask.at_once();
         let own = self.own(step);
         match ask.wait {
             Wait::Wait => {
@@ -206,7 +214,7 @@ impl<E: Engine> Inner<E> {
         let dialect = self.dialect();
         let model = self.model.clone();
         let target = &model.targets[usize::from(step.rank)];
-        let until = Instant::now() + limit;
+        let until = deadline::of(wait, limit);
         let mut rows = Vec::new();
         for keys in step.keys.chunks(E::chunk(dialect, target).max(1)) {
             let shape = Shape { strength: step.strength, wait, room: E::room(dialect, keys.len()) };
@@ -247,39 +255,20 @@ impl<E: Engine> Inner<E> {
         let began = Instant::now();
         let session = self.connection.session;
         let shared = self.shared.clone();
-        let mut cancelled = false;
-        let result = {
-            let mut fetch = send(self.connection.get());
-            match tokio::time::timeout_at(until.into(), &mut fetch).await {
-                Ok(result) => Some(result),
-                Err(_) => {
-                    cancelled = true;
-                    if let Some(session) = session {
-                        // When this fails, the server's own limit ends the statement a little later.
-                        let _ = shared.control.end_session(session, false).await;
-                    }
-                    // It may have got its locks at the last moment: then it has them.
-                    tokio::time::timeout(GRACE, &mut fetch).await.ok()
-                }
-            }
-        };
+        let answer = send(self.connection.get());
+        // What it got at the last moment, it has.
+        let (result, cancelled) = deadline::within(&shared, session, until, answer).await;
         let busy = |this: &Self| Error::Busy {
             kind: this.kind.clone(),
             resource: this.resource(step.rank).name,
             keys: step.keys.clone(),
             waited: (wait == Wait::Wait).then(|| began.elapsed()),
+            turned_away: false,
         };
         if cancelled {
             self.count(Event::Cancelled);
         }
-        let Some(result) = result else {
-            // It counts as given up: the connection is hung up, and the transaction run again.
-            let lost = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
-            if matches!(self.seen, Seen::Fine) {
-                self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
-            }
-            return Err(lost.into());
-        };
+        let Some(result) = result else { return Err(self.no_answer()) };
         self.pace.answered();
         let error = match result {
             Ok(rows) => return Ok(rows),

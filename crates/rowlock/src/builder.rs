@@ -10,10 +10,11 @@ use std::{
 use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, pool::PoolOptions};
 
 use crate::{
-    Db, LockOrder, ResourceInfo, check,
+    Db, Gate, LockOrder, Resource, ResourceInfo, check,
     db::Shared,
     engine::Engine,
     error::Error,
+    gate::Gates,
     options::{Options, settings},
 };
 
@@ -34,6 +35,7 @@ pub struct Builder<E: Engine> {
     options: Options,
     watch: Option<Duration>,
     processes: u32,
+    gates: Vec<(TypeId, u16, Gate)>,
     engine: PhantomData<fn() -> E>,
 }
 
@@ -50,6 +52,7 @@ impl<E: Engine> Builder<E> {
             options: Options::default(),
             watch: Some(Duration::from_secs(30)),
             processes: 1,
+            gates: Vec::new(),
             engine: PhantomData,
         }
     }
@@ -68,6 +71,24 @@ impl<E: Engine> Builder<E> {
     #[must_use]
     pub fn processes(mut self, processes: u32) -> Self {
         self.processes = processes.max(1);
+        self
+    }
+
+    /// Lets so many transactions at once to `R`, and to each of its rows: those that say with
+    /// [`Kind::enters`](crate::Kind::enters) that they go there. Set twice for one resource, the last holds.
+    ///
+    /// ```no_run
+    /// # rowlock::lock_order! { order Shop { Inventory => "inventories" (id: i64) } }
+    /// # async fn example(pool: sqlx::PgPool) -> rowlock::Result<()> {
+    /// use rowlock::{Db, Gate};
+    ///
+    /// let db = Db::builder(Shop).gate::<Inventory>(Gate::new(8, 200).each_row(2, 20)).open(pool).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn gate<R: Resource>(mut self, gate: Gate) -> Self {
+        self.gates.retain(|(_, rank, _)| *rank != R::RANK);
+        self.gates.push((TypeId::of::<R::Order>(), R::RANK, gate));
         self
     }
 
@@ -107,11 +128,13 @@ impl<E: Engine> Builder<E> {
     /// errors are traced as warnings.
     ///
     /// # Errors
-    /// [`Error::Check`] names every resource that does not fit, with the way out.
+    /// [`Error::Check`] names every resource that does not fit, with the way out; [`Error::OtherOrder`] a gate's resource that
+    /// is not in the order.
     ///
     /// # Cancellation
     /// May be dropped: nothing is begun before it returns.
     pub async fn open(self, pool: Pool<E>) -> Result<Db<E>, Error> {
+        let gates = self.checked_gates(&pool)?;
         let catalog = E::catalog(&mut *pool.acquire().await?, self.order.2).await?;
         let checked =
             check::check(self.order.2, &catalog, self.options.opaque).map_err(|r| Error::Check(Box::new(r)))?;
@@ -124,12 +147,33 @@ impl<E: Engine> Builder<E> {
         for finding in &report.findings {
             tracing::warn!("rowlock: {finding}");
         }
-        let shared = Shared::new(pool, self.order, catalog, checked.targets, self.options, &road);
+        let shared = Shared::new(pool, self.order, catalog, checked.targets, self.options, gates, &road);
         if let Some(every) = self.watch {
             tokio::spawn(watch(Arc::downgrade(&shared), every));
         }
         tokio::spawn(prune(Arc::downgrade(&shared)));
         Ok(Db { shared })
+    }
+
+    fn checked_gates(&self, pool: &Pool<E>) -> Result<Gates, Error> {
+        let (order, order_type, resources) = self.order;
+        let mut gates = Vec::with_capacity(self.gates.len());
+        for (of, rank, gate) in &self.gates {
+            if *of != order_type {
+                return Err(Error::OtherOrder { resource: "the resource of a gate", order });
+            }
+            let connections = pool.options().get_max_connections();
+            if gate.at_once() >= connections as usize {
+                tracing::warn!(
+                    resource = resources[usize::from(*rank)].name,
+                    at_once = gate.at_once(),
+                    connections,
+                    "rowlock: the gate lets in as many as the pool has connections, and so keeps none free; let fewer in"
+                );
+            }
+            gates.push((*rank, *gate));
+        }
+        Ok(Gates::new(resources.len(), &gates))
     }
 }
 

@@ -16,7 +16,7 @@
 //! transaction are let go once the control connection has ended the session, as a rule within milliseconds; when the
 //! server cannot be reached, once it notices that the client is gone.
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
 
@@ -26,6 +26,7 @@ use crate::{
     db::Shared,
     engine::Engine,
     options::{Isolation, Options},
+    session::Session,
 };
 
 pub(crate) struct Connection<E: Engine> {
@@ -34,6 +35,8 @@ pub(crate) struct Connection<E: Engine> {
     /// The server's number for the session.
     pub(crate) session: Option<i64>,
     pub(crate) read_only: bool,
+    /// SQLite: the limit on waits that the connection had of its own is to be set again.
+    shortened: bool,
     shared: Arc<Shared<E>>,
 }
 
@@ -46,10 +49,12 @@ impl<E: Engine> Connection<E> {
         isolation: Option<Isolation>,
     ) -> Result<Self, sqlx::Error> {
         let mut connection = Connection::acquire(shared).await?;
-        // Behind a pooler a connection has another session in each transaction.
-        let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
-        let known = if told_apart { shared.sessions.of(connection.get()).await? } else { None };
-        let begin = E::begin(shared.dialect, options, isolation, known.as_ref().map(|(_, session)| session));
+        let known = connection.known().await?;
+        let own = Session { number: 0, wait: shared.own_wait, read_committed: false };
+        let sqlite = shared.dialect == Dialect::Sqlite;
+        let session = known.as_ref().map(|(_, session)| session).or(sqlite.then_some(&own));
+        let begin = E::begin(shared.dialect, options, isolation, session);
+        connection.shortened = sqlite && options.wait < own.wait;
         connection.open = true;
         connection.session = known.map(|(_, session)| session.number);
         if let Some((address, session)) = known
@@ -72,7 +77,28 @@ impl<E: Engine> Connection<E> {
     /// Takes a connection from the pool, for a statement outside a transaction.
     pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
         let inner = shared.pool.acquire().await?;
-        Ok(Connection { inner: Some(inner), open: false, session: None, read_only: false, shared: shared.clone() })
+        Ok(Connection {
+            inner: Some(inner),
+            open: false,
+            session: None,
+            read_only: false,
+            shortened: false,
+            shared: shared.clone(),
+        })
+    }
+
+    /// Its session, and the address that it is known by, where it keeps one.
+    async fn known(&mut self) -> Result<Option<(usize, Session)>, sqlx::Error> {
+        let shared = self.shared.clone();
+        // Behind a pooler a connection has another session in each transaction.
+        let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
+        if told_apart { shared.sessions.of(self.get()).await } else { Ok(None) }
+    }
+
+    /// Finds out its session, so that a statement outside a transaction can be cancelled.
+    pub(crate) async fn find_session(&mut self) -> Result<(), sqlx::Error> {
+        self.session = self.known().await?.map(|(_, session)| session.number);
+        Ok(())
     }
 
     /// Whether a drop hangs up.
@@ -111,6 +137,9 @@ impl<E: Engine> Connection<E> {
         if self.read_only && self.shared.dialect == Dialect::Sqlite {
             // There it is a setting of the connection, not of the transaction.
             sql.push_str("; PRAGMA query_only = 0");
+        }
+        if self.shortened {
+            let _ = write!(sql, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
         }
         if !self.shared.straight {
             // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it

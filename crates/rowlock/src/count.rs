@@ -17,6 +17,8 @@ pub(crate) enum Event {
     Violation,
     Refusal,
     Busy,
+    Queued,
+    TurnedAway,
     Cancelled,
     Statement,
 }
@@ -73,6 +75,10 @@ counters! {
     refusals = "rowlock_refusals_total" for Event::Refusal,
     /// Locking calls that ended busy.
     busy = "rowlock_busy_total" for Event::Busy,
+    /// Transactions that waited at a gate ([`Gate`](crate::Gate)), before they took a connection.
+    queued = "rowlock_queued_total" for Event::Queued,
+    /// Transactions that a gate turned away: its queue was full, or did not move within the wait limit.
+    turned_away = "rowlock_turned_away_total" for Event::TurnedAway,
     /// Statements that were cancelled at the server for the wait limit.
     cancelled = "rowlock_cancelled_total" for Event::Cancelled,
     /// Statements sent inside transactions, BEGIN and COMMIT included. (Not in `metrics`.)

@@ -15,6 +15,9 @@ use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
     KeyValue,
+    acquire::Ask,
+    count::Event,
+    deadline,
     engine::Engine,
     error::Error,
     failure::Failure,
@@ -59,16 +62,23 @@ fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
 }
 
 /// Takes the guards of `step` in order; a late one without waiting.
-pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, limit: Duration) -> Result<(), Error> {
+pub(crate) async fn acquire<E: Engine>(inner: &mut Inner<E>, step: &Step, ask: Ask) -> Result<(), Error> {
     inner.hold.start();
+    let ask = ask.at_once();
     if inner.dialect().is_innodb() {
         inner.shared.require_creation_rows().await?;
     }
-    let rest = step.without(&inner.admit_step(step, None).await?.keys);
+    let rest = match ask.wait {
+        Wait::Wait => step.without(&inner.admit_step(step, None).await?.keys),
+        Wait::NoWait | Wait::SkipLocked => {
+            inner.hold_step(step);
+            step.clone()
+        }
+    };
     if rest.keys.is_empty() {
         return Ok(());
     }
-    let taken = take(inner, &rest, Wait::Wait, limit).await;
+    let taken = take(inner, &rest, ask.wait, ask.limit).await;
     if taken.is_err() {
         inner.doubt(&rest);
     }
@@ -99,27 +109,18 @@ pub(crate) async fn take<E: Engine>(
     inner.sending()?;
     let session = inner.connection.session;
     let shared = inner.shared.clone();
-    let mut timed_out = false;
-    let result = {
-        let batch = E::batch(inner.connection.get(), AssertSqlSafe(text).into_sql_str());
-        tokio::pin!(batch);
-        match tokio::time::timeout(limit, &mut batch).await {
-            Ok(result) => result,
-            Err(_) => {
-                timed_out = true;
-                if let Some(session) = session {
-                    let _ = shared.control.end_session(session, false).await;
-                }
-                batch.await
-            }
-        }
-    };
+    let batch = E::batch(inner.connection.get(), AssertSqlSafe(text).into_sql_str());
+    let (result, cancelled) = deadline::within(&shared, session, deadline::of(wait, limit), batch).await;
+    if cancelled {
+        inner.count(Event::Cancelled);
+    }
+    let Some(result) = result else { return Err(inner.no_answer()) };
     inner.pace.answered();
-    let busy = || Error::Busy {
-        kind: inner.kind.clone(),
-        resource: resource.name,
-        keys: step.keys.clone(),
-        waited: (wait == Wait::Wait).then_some(limit),
+    let busy = || {
+        inner.count(Event::Busy);
+        let (kind, resource, keys) = (inner.kind.clone(), resource.name, step.keys.clone());
+        let waited = (wait == Wait::Wait).then_some(limit);
+        Error::Busy { kind, resource, keys, waited, turned_away: false }
     };
     match result {
         // PostgreSQL, without waiting: how many were not had.
@@ -127,7 +128,7 @@ pub(crate) async fn take<E: Engine>(
         Ok(_) => Ok(()),
         Err(error) => {
             let failure = Failure::of::<E>(dialect, &error);
-            if failure == Failure::Busy || (timed_out && failure == Failure::Cancelled) {
+            if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
                 let error = busy();
                 if dialect == Dialect::Postgres {
                     inner.seen = Seen::Aborted(error.to_string());

@@ -24,6 +24,7 @@ use crate::{
     engine::{Engine, Road},
     error::{Error, KindName},
     failure::Failure,
+    gate::Gates,
     install,
     kind::Kind,
     model::Model,
@@ -74,6 +75,7 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) counters: Counters,
     pub(crate) control: Control<E>,
     pub(crate) sessions: Sessions<E>,
+    pub(crate) gates: Gates,
     pub(crate) runtime: Handle,
     pub(crate) resources: &'static [ResourceInfo],
     model: RwLock<Arc<Model>>,
@@ -85,6 +87,8 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) keeps_prepared: bool,
     /// Each connection of the pool is one session of the server's: no pooler gives it to another client.
     pub(crate) straight: bool,
+    /// How long its connections wait by their own settings (SQLite).
+    pub(crate) own_wait: Duration,
 }
 
 impl<E: Engine> Db<E> {
@@ -192,6 +196,7 @@ impl<E: Engine> Shared<E> {
         catalog: Catalog,
         targets: Vec<Target>,
         options: Options,
+        gates: Gates,
         road: &Road,
     ) -> Arc<Shared<E>> {
         let (order, order_type, resources) = order;
@@ -204,6 +209,7 @@ impl<E: Engine> Shared<E> {
             options: Arc::new(options),
             counters: Counters::default(),
             sessions: Sessions::default(),
+            gates,
             control: Control::new(pool.connect_options()),
             runtime: Handle::current(),
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),
@@ -212,6 +218,7 @@ impl<E: Engine> Shared<E> {
             tokens: AtomicBool::new(false),
             keeps_prepared: road.keeps_prepared,
             straight: road.straight,
+            own_wait: road.own_wait,
             pool,
         })
     }

@@ -91,6 +91,8 @@ pub struct Road {
     pub keeps_prepared: bool,
     /// Each connection of the pool is one session of the server's.
     pub straight: bool,
+    /// How long a connection of the pool waits by its own settings, where that is not the session's (SQLite).
+    pub own_wait: Duration,
     /// What stands against it.
     pub findings: Vec<Finding>,
 }

@@ -39,18 +39,20 @@ pub enum Error {
         keys: Vec<KeyValue>,
     },
 
-    /// A row is another transaction's, and it was not to be waited for, or not for so long. For a caller who may try
-    /// again: 409 or 429.
-    #[error("{kind}: `{resource}` {} is busy{}", list(keys), how_long(*waited))]
+    /// A row is another transaction's, and it was not to be waited for, or not for so long; or its queue is full. For a
+    /// caller who may try again: 409, and 429 where it was turned away.
+    #[error("{kind}: {} {}{}", named(resource, keys), if *turned_away { "has too many waiting" } else { "is busy" }, how_long(*waited))]
     Busy {
         /// The kind of transaction.
         kind: KindName,
         /// The resource.
         resource: &'static str,
-        /// The keys that were asked for; one of them at least is busy.
+        /// The keys that were asked for; one of them at least is busy. Empty where it is not known which row it is.
         keys: Vec<KeyValue>,
         /// How long it was waited for; `None` for `nowait`.
         waited: Option<Duration>,
+        /// A gate of this process did not let it in ([`Gate`](crate::Gate)): nothing was sent.
+        turned_away: bool,
     },
 
     /// A lock was asked for that lies below one that is held, or is stronger than it, and it could not be had without
@@ -145,9 +147,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// A row is busy: [`Error::Busy`].
+    /// A row is busy: [`Error::Busy`], or attempts that all ended so (by the server's own limit on waits).
     pub fn is_busy(&self) -> bool {
-        matches!(self, Error::Busy { .. })
+        match self {
+            Error::Busy { .. } => true,
+            Error::Exhausted { attempts, .. } => attempts.iter().all(|attempt| attempt.failure == Failure::Busy),
+            _ => false,
+        }
+    }
+
+    /// Whether a gate turned the transaction away before anything was sent ([`Gate`](crate::Gate)): 429, where
+    /// [`is_busy`](Error::is_busy) alone is 409.
+    pub fn is_turned_away(&self) -> bool {
+        matches!(self, Error::Busy { turned_away: true, .. })
     }
 
     /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
@@ -313,6 +325,10 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
         text.push_str(&format!(" and {} more", items.len() - SHOWN_ITEMS));
     }
     text
+}
+
+fn named(resource: &str, keys: &[KeyValue]) -> String {
+    if keys.is_empty() { format!("`{resource}`") } else { format!("`{resource}` {}", list(keys)) }
 }
 
 fn how_long(waited: Option<Duration>) -> String {

@@ -198,7 +198,9 @@ impl<E: Engine> Inner<E> {
             ([row], [made]) => made.0 < row.0,
             _ => single,
         };
-        let first = !needs.rows.is_empty() && (!ahead || !in_order);
+        // Who does not wait has them locked first: the statement itself knows no NOWAIT.
+        let at_once = !looked && self.options.wait.is_zero();
+        let first = !needs.rows.is_empty() && (!ahead || !in_order || at_once);
         if first && self.options.guard > Guard::Observe {
             return Ok(Admission::First(Plan::new(
                 needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),

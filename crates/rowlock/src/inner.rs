@@ -58,6 +58,8 @@ pub(crate) struct Notes<'a, E: Engine> {
     shared: &'a Shared<E>,
     seen: &'a mut Seen,
     pace: &'a mut Pace,
+    model: &'a Model,
+    kind: &'a KindName,
 }
 
 impl<E: Engine> Notes<'_, E> {
@@ -78,6 +80,25 @@ impl<E: Engine> Notes<'_, E> {
         }
     }
 
+    /// An error of the statement `sql` as the user gets it: typed, where the statement was not to wait (`.. NOWAIT`), and
+    /// then not run again.
+    pub(crate) fn typed(&mut self, sql: &str, error: sqlx::Error) -> sqlx::Error {
+        let dialect = self.shared.dialect;
+        if Failure::of::<E>(dialect, &error) == Failure::Busy
+            && let Some(resource) = self.model.nowait(sql)
+        {
+            self.pace.answered();
+            self.shared.counters.count(Event::Busy, self.kind);
+            if matches!(self.seen, Seen::Fine) && dialect == Dialect::Postgres {
+                *self.seen = Seen::Aborted(error.to_string());
+            }
+            let kind = self.kind.clone();
+            return Error::Busy { kind, resource, keys: Vec::new(), waited: None, turned_away: false }.into();
+        }
+        self.note(&error);
+        error
+    }
+
     /// A statement was answered.
     pub(crate) fn answered(&mut self) {
         self.pace.answered();
@@ -95,8 +116,8 @@ impl<E: Engine> Inner<E> {
 
     /// The connection, and beside it where its answers are noted.
     pub(crate) fn split(&mut self) -> (&mut E::Connection, Notes<'_, E>) {
-        let Inner { connection, shared, seen, pace, .. } = self;
-        (connection.get(), Notes { shared, seen, pace })
+        let Inner { connection, shared, seen, pace, model, kind, .. } = self;
+        (connection.get(), Notes { shared, seen, pace, model, kind })
     }
 
     /// Notes a statement's error.
@@ -129,6 +150,15 @@ impl<E: Engine> Inner<E> {
             self.seen = Seen::Aborted(GIVEN_UP.into());
         }
         abandoned
+    }
+
+    /// A statement was cancelled, and its answer did not come: it counts as given up, the connection is hung up, and the
+    /// transaction run again.
+    pub(crate) fn no_answer(&mut self) -> Error {
+        if matches!(self.seen, Seen::Fine) {
+            self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
+        }
+        sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()
     }
 
     /// A lock out of order that cannot be mended. An error where the guard enforces, else it is traced.

@@ -35,6 +35,7 @@ use crate::{
     engine::Engine,
     error::{Attempt, Error, KindName},
     failure::Failure,
+    gate::Entries,
     held::Held,
     hold::{Hold, Pace},
     inner::{Inner, Seen},
@@ -67,12 +68,15 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 pub struct Kind<E: Engine> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) name: KindName,
-    options: Arc<Options>,
+    pub(crate) options: Arc<Options>,
+    /// The gates that it passes; or the name of a resource of another order.
+    pub(crate) entries: Result<Entries, &'static str>,
 }
 
 impl<E: Engine> Clone for Kind<E> {
     fn clone(&self) -> Self {
-        Kind { shared: self.shared.clone(), name: self.name.clone(), options: self.options.clone() }
+        let Kind { shared, name, options, entries } = self;
+        Kind { shared: shared.clone(), name: name.clone(), options: options.clone(), entries: entries.clone() }
     }
 }
 
@@ -89,6 +93,8 @@ pub(crate) struct Progress {
     restarts: u32,
     /// How many connections had prepared what no longer fits.
     stale: u32,
+    /// How long SQLite's one writer was waited for.
+    pub(crate) waited: Duration,
     union: BTreeMap<Place, Strength>,
 }
 
@@ -101,7 +107,7 @@ enum Ended<T, X> {
 impl<E: Engine> Kind<E> {
     pub(crate) fn new(shared: Arc<Shared<E>>, name: KindName) -> Self {
         let options = shared.options.clone();
-        Kind { shared, name, options }
+        Kind { shared, name, options, entries: Ok(Vec::new()) }
     }
 
     settings!(self => Arc::make_mut(&mut self.options));
@@ -160,6 +166,7 @@ impl<E: Engine> Kind<E> {
     {
         let span = tracing::info_span!("transaction", kind = %self.name, attempts = tracing::field::Empty);
         async {
+            let _inside = self.enter().await?;
             let began = Instant::now();
             let mut progress = Progress::default();
             loop {
@@ -209,10 +216,15 @@ impl<E: Engine> Kind<E> {
     ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
         // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
         Box::pin(async move {
+            let sent = Instant::now();
             let connection = match Connection::begin(&self.shared, &self.options, self.options.isolation).await {
                 Ok(connection) => connection,
                 Err(error) => {
                     let failure = Failure::of::<E>(self.shared.dialect, &error);
+                    if failure == Failure::Busy {
+                        self.wait_for_writer(progress, sent.elapsed()).await?;
+                        return Ok(None);
+                    }
                     if !failure.is_transient() {
                         return Err(error.into());
                     }

@@ -85,6 +85,7 @@
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
 //! | send one statement as a transaction | [`Kind::execute`] |
 //! | make a row that must be there once | [`Tx::guard_creation`] |
+//! | keep who waits for a hot row off the pool's connections | [`Builder::gate`], [`Kind::enters`] |
 //! | one transaction for each of many items | [`Kind::for_each`] |
 //! | a part that may fail by itself | [`Tx::savepoint`], [`Tx::rollback_to`] |
 //! | know what became of a lost COMMIT | `commit_token(true)` on [`Kind`] or [`Builder`], [`Db::install`] |
@@ -123,12 +124,16 @@ mod control;
 mod count;
 mod creation;
 mod db;
+mod deadline;
 mod engine;
+mod enter;
 mod error;
 mod failure;
 mod footing;
 mod for_each;
+mod gate;
 mod guard;
+mod guard_creation;
 mod held;
 mod hold;
 mod inner;
@@ -162,6 +167,8 @@ pub use engine::Engine;
 pub use error::{Attempt, Error, KindName, Refusal, Violation};
 pub use failure::Failure;
 pub use for_each::ForEach;
+pub use gate::Gate;
+pub use guard_creation::GuardCreation;
 pub use held::{Held, Standing};
 pub use install::install_sql;
 pub use key::{AsKey, Key, KeyColumn, KeyType, KeyValue};

@@ -73,6 +73,15 @@ impl Model {
         footing
     }
 
+    /// The resource whose rows the text locks without waiting, if it does.
+    pub(crate) fn nowait(&self, sql: &str) -> Option<&'static str> {
+        match &*self.footing(sql) {
+            Footing::Checked(checked) => checked.demands.iter().find(|demand| !demand.waits),
+            Footing::Clear | Footing::Unreadable(_) => None,
+        }
+        .map(|demand| self.resources[usize::from(demand.rank)].name)
+    }
+
     /// The text that locks rows of the resource at `rank`, made once; and whether this call made it.
     pub(crate) fn lock_text<E: Driver>(&self, rank: u16, shape: Shape) -> (SqlStr, bool) {
         if let Some(text) = read(&self.texts).get(&(rank, shape)) {

@@ -186,6 +186,12 @@ macro_rules! settings {
             $options.wait = limit.min($crate::options::LONGEST);
             $self
         }
+        /// No locking call waits: as [`wait`](Self::wait) with no time at all. A statement of your own has its rows locked
+        /// without waiting first, where its text or [`rowlock::query`](crate::query()) shows which they are.
+        #[must_use]
+        pub fn nowait($self) -> Self {
+            $self.wait(std::time::Duration::ZERO)
+        }
         /// The unit of the waits between attempts: the n-th is a random time up to `unit * 2^n`, at most 1 s ("full
         /// jitter"). Default: 5 ms.
         #[must_use]

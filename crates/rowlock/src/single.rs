@@ -1,14 +1,17 @@
 //! One statement by itself, without BEGIN and COMMIT: one round trip.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use sqlx::Either;
+use rand::Rng;
+use rowlock_footprint::Dialect;
+use sqlx::{AssertSqlSafe, Either, SqlSafeStr};
 
 use crate::{
-    Start, Tx,
+    Reach, Start, Tx,
     connection::Connection,
     count::Event,
+    deadline,
     engine::Engine,
     error::Error,
     failure::Failure,
@@ -36,11 +39,14 @@ impl<E: Engine> Kind<E> {
     ///
     /// # Errors
     /// As [`Kind::transaction`]; besides, [`Error::CommitUnknown`] where the connection was lost while the statement was
-    /// under way, since a server goes on with a statement whose client has gone. With a commit token that is resolved.
+    /// under way, since a server goes on with a statement whose client has gone. With a commit token that is resolved. A row
+    /// that is not had within the kind's wait limit is [`Error::Busy`]: the statement is cancelled at the server (behind a
+    /// pooler the server's own limit ends it).
     ///
     /// # Cancellation
     /// Dropped while the statement is under way, it may have been applied or not: what must be known wants to be awaited.
     pub async fn execute(&self, query: Query<E>) -> Result<u64, Error> {
+        let _inside = self.enter().await?;
         let began = Instant::now();
         let mut progress = Progress::default();
         // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
@@ -52,7 +58,11 @@ impl<E: Engine> Kind<E> {
             if let Admission::First(_) = inner.admit(&statement)? {
                 break;
             }
-            match inner.alone(statement).await {
+            let sent = Instant::now();
+            let (answer, cancelled) = inner.alone(statement).await?;
+            // Given up without an answer: it may have been done.
+            let answer = answer.unwrap_or_else(|| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())));
+            match answer {
                 Ok(changed) => {
                     self.shared.counters.count(Event::Committed, &self.name);
                     return Ok(changed);
@@ -60,6 +70,13 @@ impl<E: Engine> Kind<E> {
                 Err(error) => match Failure::of::<E>(self.shared.dialect, &error) {
                     Failure::ConnectionLost => {
                         return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
+                    }
+                    Failure::Busy if self.shared.dialect == Dialect::Sqlite => {
+                        self.wait_for_writer(&mut progress, sent.elapsed()).await?;
+                    }
+                    failure if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) => {
+                        inner.count(Event::Busy);
+                        return Err(inner.busy(sent.elapsed()));
                     }
                     failure if failure.is_transient() => {
                         if failure == Failure::StalePlan {
@@ -71,26 +88,78 @@ impl<E: Engine> Kind<E> {
                 },
             }
         }
-        self.transaction(async |mut tx: Tx<E, Start>| query.again()?.send(tx.inner()).await).await
+        self.inside().transaction(async |mut tx: Tx<E, Start>| query.again()?.send(tx.inner()).await).await
+    }
+
+    /// SQLite: another has the one writer's place, and it was waited for as long as the connection does by itself. Again,
+    /// until the wait limit.
+    pub(crate) async fn wait_for_writer(&self, progress: &mut Progress, took: Duration) -> Result<(), Error> {
+        let limit = self.options.wait;
+        progress.waited += took;
+        if progress.waited >= limit {
+            self.shared.counters.count(Event::Busy, &self.name);
+            let waited = Some(progress.waited).filter(|_| !limit.is_zero());
+            let (kind, keys) = (self.name.clone(), Vec::new());
+            return Err(Error::Busy { kind, resource: "SQLite's one writer", keys, waited, turned_away: false });
+        }
+        self.shared.counters.count(Event::Retry(Failure::Busy), &self.name);
+        let pause = PAUSE.min(limit - progress.waited).mul_f64(rand::rng().random());
+        progress.waited += pause;
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 }
 
+/// The longest pause before SQLite's writer is tried again, where the connection itself does not wait.
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl<E: Engine> Inner<E> {
-    /// Sends an admitted statement outside a transaction. Until it is answered, a drop hangs up.
-    async fn alone(&mut self, statement: Statement<E>) -> Result<u64, sqlx::Error> {
+    /// Sends an admitted statement outside a transaction, within the wait limit. Until it is answered, a drop hangs up. Its
+    /// answer, if it gave one, and whether it was cancelled.
+    async fn alone(
+        &mut self,
+        statement: Statement<E>,
+    ) -> Result<(Option<Result<u64, sqlx::Error>>, bool), sqlx::Error> {
+        self.connection.find_session().await?;
         self.sending()?;
         self.connection.set_open(true);
+        let (limit, own) = (self.options.wait, self.shared.own_wait);
+        let shortened = self.dialect() == Dialect::Sqlite && limit < own;
+        if shortened {
+            self.set_busy_timeout(limit).await?;
+        }
+        let (shared, session) = (self.shared.clone(), self.connection.session);
         let steps = E::fetch_many(self.connection.get(), statement);
-        let changed = steps
-            .try_fold(0, |sum, step| {
-                std::future::ready(
-                    Ok(sum + if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 }),
-                )
-            })
-            .await;
+        let changed = steps.try_fold(0, |sum, step| {
+            std::future::ready(Ok(sum + if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 }))
+        });
+        // In a file there is nobody to cancel it, and nothing waits longer than its own limit.
+        let limit = if self.model.dialect == Dialect::Sqlite { crate::options::LONGEST } else { limit };
+        let (changed, cancelled) = deadline::within(&shared, session, Instant::now() + limit, changed).await;
+        if shortened {
+            self.set_busy_timeout(own).await?;
+        }
         // An error of the server's leaves the session as it was; of the connection's, sqlx drops it by itself.
-        let answered = !matches!(&changed, Err(error) if !matches!(error, sqlx::Error::Database(_)));
+        let answered = matches!(&changed, Some(Ok(_) | Err(sqlx::Error::Database(_))));
         self.connection.set_open(!answered);
-        changed
+        if cancelled {
+            self.count(Event::Cancelled);
+        }
+        Ok((changed, cancelled))
+    }
+
+    async fn set_busy_timeout(&mut self, limit: Duration) -> Result<(), sqlx::Error> {
+        let sql = format!("PRAGMA busy_timeout = {}", limit.as_millis());
+        E::batch(self.connection.get(), AssertSqlSafe(sql).into_sql_str()).await.map(drop)
+    }
+
+    /// Busy, at what the statement was to lock last.
+    fn busy(&self, waited: Duration) -> Error {
+        let (resource, keys) = match self.held.reach() {
+            Some(Reach::Place(place)) => (self.resource(place.rank).name, vec![place.key]),
+            Some(Reach::Resource(rank)) => (self.resource(rank).name, Vec::new()),
+            None => ("a row", Vec::new()),
+        };
+        Error::Busy { kind: self.kind.clone(), resource, keys, waited: Some(waited), turned_away: false }
     }
 }

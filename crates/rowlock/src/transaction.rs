@@ -11,15 +11,8 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
-    AsKey, Before, KeyValue, Lock, Resource, creation,
-    engine::Engine,
-    error::Error,
-    guard::Admission,
-    inner::Inner,
-    lock::LockWhere,
-    place::{Part, Place},
-    plan::Plan,
-    statement::Statement,
+    AsKey, Before, GuardCreation, KeyValue, Lock, Resource, engine::Engine, guard::Admission, inner::Inner,
+    lock::LockWhere, statement::Statement,
 };
 
 /// Where a dropped [`Tx`] leaves its state for the runner.
@@ -40,7 +33,7 @@ type Steps<'a, E> =
 /// [`rowlock::query`](crate::query) shows it the keys as well.
 ///
 /// Dropping it hands the transaction back to the one that runs it; keeping it beyond the closure is
-/// [`Error::Escaped`].
+/// [`Error::Escaped`](crate::Error::Escaped).
 pub struct Tx<E: Engine, L> {
     inner: Option<Box<Inner<E>>>,
     slot: Slot<E>,
@@ -138,33 +131,13 @@ impl<E: Engine, L> Tx<E, L> {
     /// # }
     /// ```
     ///
-    /// # Errors
-    /// [`Error::Busy`] after the wait limit; [`Error::OutOfOrder`] as of [`Lock`]; [`Error::NotInstalled`]; the database's.
-    ///
-    /// # Cancellation
-    /// Dropping the future drops the [`Tx`] in it, and so rolls the transaction back.
-    pub fn guard_creation<R: Resource>(
-        self,
-        keys: impl IntoIterator<Item = impl AsKey<R::Key>>,
-    ) -> BoxFuture<'static, Result<Tx<E, R>, Error>>
+    /// Options come before it is awaited: `.nowait()`, `.wait(limit)`.
+    pub fn guard_creation<R: Resource>(self, keys: impl IntoIterator<Item = impl AsKey<R::Key>>) -> GuardCreation<E, R>
     where
         L: Before<R>,
     {
         let keys: Vec<KeyValue> = keys.into_iter().map(|key| key.as_key()).collect();
-        let mut tx: Tx<E, R> = self.at();
-        Box::pin(async move {
-            let inner = tx.inner();
-            inner.shared.knows::<R>()?;
-            let (dialect, strength) = (inner.dialect(), rowlock_footprint::Strength::Update);
-            let slots = keys.iter().map(|key| (Place::creation(R::RANK, creation::slot(dialect, key)), strength));
-            let plan = Plan::new(slots);
-            let limit = inner.options.wait;
-            for step in plan.steps() {
-                debug_assert_eq!(step.part, Part::Creation);
-                creation::acquire(inner, step, limit).await?;
-            }
-            Ok(tx)
-        })
+        GuardCreation::new(self.at(), keys)
     }
 
     /// Goes on to the level of `R` without locking, so that branches and loops agree.
@@ -272,12 +245,16 @@ impl<E: Engine> Inner<E> {
             return stream::once(std::future::ready(Err(error.into()))).boxed();
         }
         let statement = statement.kept(self.shared.keeps_prepared);
+        let sql = statement.sql.clone();
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
         E::fetch_many(connection, statement)
-            .inspect(move |step| match step {
-                Err(error) => notes.note(error),
-                Ok(_) => notes.answered(),
+            .map(move |step| match step {
+                Err(error) => Err(notes.typed(sql.as_str(), error)),
+                Ok(step) => {
+                    notes.answered();
+                    Ok(step)
+                }
             })
             .boxed()
     }
@@ -291,12 +268,10 @@ impl<E: Engine> Inner<E> {
             }
             self.sending()?;
             let statement = statement.kept(self.shared.keeps_prepared);
+            let sql = statement.sql.clone();
             let result = E::fetch_optional(self.connection.get(), statement).await;
             self.pace.answered();
-            if let Err(error) = &result {
-                self.note(error);
-            }
-            result
+            result.map_err(|error| self.split().1.typed(sql.as_str(), error))
         }
         .boxed()
     }

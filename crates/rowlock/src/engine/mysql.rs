@@ -50,7 +50,8 @@ impl Driver for MySql {
         Box::pin(async move {
             let room = limits::of_mysql(pool).await?;
             let finding = room.finding(pool.options().get_max_connections(), processes, pool.size());
-            Ok(Road { keeps_prepared: true, straight: true, findings: finding.into_iter().collect() })
+            let findings = finding.into_iter().collect();
+            Ok(Road { keeps_prepared: true, straight: true, own_wait: Duration::ZERO, findings })
         })
     }
 

@@ -58,6 +58,7 @@ impl Driver for Postgres {
             Ok(Road {
                 keeps_prepared: way.keeps_prepared(),
                 straight: way.is_straight(),
+                own_wait: Duration::ZERO,
                 findings: way.finding().into_iter().chain(room).collect(),
             })
         })

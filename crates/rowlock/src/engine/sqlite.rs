@@ -1,7 +1,7 @@
 //! SQLite: one writer at a time. A transaction that locks begins IMMEDIATE and then has the whole file; places are kept
 //! all the same, so that a project that is developed on SQLite learns of its violations.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Wait};
@@ -41,23 +41,34 @@ impl Driver for Sqlite {
         Box::pin(catalog::sqlite::fingerprint(connection))
     }
 
-    fn road<'e>(_: &'e SqlitePool, _: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
-        Box::pin(std::future::ready(Ok(Road { keeps_prepared: true, straight: true, findings: Vec::new() })))
+    fn road<'e>(pool: &'e SqlitePool, _: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
+        Box::pin(async move {
+            let (milliseconds,): (i64,) = sqlx::query_as("PRAGMA busy_timeout").fetch_one(pool).await?;
+            let own_wait = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
+            Ok(Road { keeps_prepared: true, straight: true, own_wait, findings: Vec::new() })
+        })
     }
 
-    fn begin(_: Dialect, options: &Options, _: Option<Isolation>, _: Option<&Session>) -> String {
-        if options.read_only { "PRAGMA query_only = 1; BEGIN".into() } else { "BEGIN IMMEDIATE".into() }
+    /// The connection's own limit on waits stands unless the kind's is shorter; where it is longer, BEGIN is sent again.
+    fn begin(_: Dialect, options: &Options, _: Option<Isolation>, session: Option<&Session>) -> String {
+        let begin = if options.read_only { "PRAGMA query_only = 1; BEGIN" } else { "BEGIN IMMEDIATE" };
+        match session {
+            Some(session) if options.wait < session.wait => {
+                format!("PRAGMA busy_timeout = {}; {begin}", options.wait.as_millis())
+            }
+            _ => begin.into(),
+        }
     }
 
     const KEEPS_BACKSTOP: bool = false;
 
-    fn backstop(options: &Options) -> std::time::Duration {
+    fn backstop(options: &Options) -> Duration {
         options.wait
     }
 
     fn session<'e>(_: &'e mut SqliteConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
         // There is none, and nobody asks.
-        let session = Session { number: 0, wait: std::time::Duration::ZERO, read_committed: false };
+        let session = Session { number: 0, wait: Duration::ZERO, read_committed: false };
         Box::pin(std::future::ready(Ok(session)))
     }
 
@@ -66,8 +77,8 @@ impl Driver for Sqlite {
     }
 
     fn end_session<'e>(_: &'e mut SqliteConnection, _: i64, _: bool) -> BoxFuture<'e, Result<(), sqlx::Error>> {
-        // No session waits inside a transaction here: BEGIN IMMEDIATE is the only wait, and its limit is the
-        // connection's busy_timeout.
+        // No session waits inside a transaction here: BEGIN IMMEDIATE is the only wait, and its limit is
+        // busy_timeout.
         Box::pin(std::future::ready(Ok(())))
     }
 
