@@ -117,7 +117,8 @@ impl<E: Engine> Inner<E> {
                 let rows = self.lock_rows(step, Wait::SkipLocked, ask.limit).await?;
                 let target = &self.model.targets[usize::from(step.rank)];
                 let keys: Vec<KeyValue> = rows.iter().map(|row| E::key(row, target)).collect::<Result<_, _>>()?;
-                let strength = self.strength(step.strength);
+                let sent = self.as_sent(step, Wait::SkipLocked).map_or(step.strength, |sent| sent.strength);
+                let strength = self.strength(sent);
                 keys.into_iter().for_each(|key| self.held.insert(Place::row(step.rank, key), strength));
                 Ok(rows)
             }
@@ -153,12 +154,17 @@ impl<E: Engine> Inner<E> {
         Ok(taken)
     }
 
+    /// A late place is not taken by rowlock's own means: it is refused, or only told.
+    fn refuses_late(&self) -> bool {
+        self.options.late == Late::Refuse || self.options.guard == Guard::Observe
+    }
+
     /// Takes places below what is held, without waiting. (Where they are to be waited for after all, nothing is taken.)
     async fn take_late(&mut self, step: Step, standing: Standing, statement: Option<&str>) -> Result<Taken<E>, Error> {
         self.count(Event::Late);
         let place = Place { rank: step.rank, part: step.part, key: step.keys[0].clone() };
         let violation = self.out_of_order(&place, step.strength, &standing, statement);
-        if self.options.late == Late::Refuse || self.options.guard == Guard::Observe {
+        if self.refuses_late() {
             self.violation(violation)?;
             return Ok(Taken::nothing());
         }
@@ -195,11 +201,8 @@ impl<E: Engine> Inner<E> {
     /// Sends the locking statements of `step`, chunk by chunk in key order. No check of the order is made here. When it
     /// fails, some of the rows may be locked, and it is not known which.
     async fn lock_rows(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
-        // PostgreSQL's FOR KEY SHARE NOWAIT waits all the same where the row was changed by one transaction and its new version
-        // is locked by another (heap_lock_updated_tuple knows no NOWAIT; seen on 18). Share stops at the change.
-        let share = Step { strength: Strength::Share, ..step.clone() };
-        let key_share = step.strength == Strength::KeyShare && self.dialect() == Dialect::Postgres;
-        let step = if key_share && wait == Wait::NoWait { &share } else { step };
+        let sent = self.as_sent(step, wait);
+        let step = sent.as_ref().unwrap_or(step);
         if wait == Wait::NoWait {
             self.hold_step(step);
         }
@@ -208,6 +211,14 @@ impl<E: Engine> Inner<E> {
             self.doubt(step);
         }
         rows
+    }
+
+    /// Another strength than was asked for, where that one would wait all the same: PostgreSQL's FOR KEY SHARE passes a row's
+    /// change by another transaction and waits for a stronger lock that stands on the new version, with NOWAIT and SKIP
+    /// LOCKED too (heap_lock_updated_tuple knows neither; seen on 15 and 18). Share stops at the change.
+    fn as_sent(&self, step: &Step, wait: Wait) -> Option<Step> {
+        let passes = step.strength == Strength::KeyShare && self.dialect() == Dialect::Postgres;
+        (passes && wait != Wait::Wait).then(|| Step { strength: Strength::Share, ..step.clone() })
     }
 
     async fn lock_chunks(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
@@ -287,7 +298,8 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Rows are missing. A row that was made while the statement waited is not in its result (its snapshot is older); a
-    /// new statement finds it. Nothing that is found now may be waited for: it lies before what is held.
+    /// new statement finds it. Nothing that is found now may be waited for: it lies before what is held. Where a late place
+    /// is waited for all the same (the fallback, a guard that only tells), so is this.
     pub(crate) async fn look_again(
         &mut self,
         step: &Step,
@@ -298,15 +310,23 @@ impl<E: Engine> Inner<E> {
         let missing = self.missing(step, &rows)?;
         let again = Step { keys: missing.clone(), ..step.clone() };
         self.forget(step, &missing, own);
-        let found = match self.lock_rows(&again, Wait::NoWait, ask.limit).await {
-            Err(Error::Busy { .. }) => {
+        let told = self.refuses_late() && self.options.guard < Guard::Enforce;
+        let wait = if told || self.fallback { Wait::Wait } else { Wait::NoWait };
+        self.hold_step(&again);
+        let found = match self.lock_rows(&again, wait, ask.limit).await {
+            Err(Error::Busy { .. }) if wait == Wait::NoWait => {
+                let standing = self.held.reach().map_or(Standing::Ahead, Standing::Late);
+                let place = Place::row(step.rank, again.keys[0].clone());
+                let violation = self.out_of_order(&place, step.strength, &standing, None);
+                if self.refuses_late() {
+                    self.count(Event::Violation);
+                    return Err(Error::OutOfOrder(Box::new(violation)));
+                }
                 for key in missing {
                     self.wanted.insert(Place::row(step.rank, key), step.strength);
                 }
                 self.seen = Seen::Late;
-                let standing = self.held.reach().map_or(Standing::Ahead, Standing::Late);
-                let place = Place::row(step.rank, again.keys[0].clone());
-                return Err(Error::OutOfOrder(Box::new(self.out_of_order(&place, step.strength, &standing, None))));
+                return Err(Error::OutOfOrder(Box::new(violation)));
             }
             other => other?,
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rowlock::{Db, Engine, Error};
+use rowlock::{Db, Engine, Error, Guard, Late};
 use rowlock_testing::{TestDb, engines};
 
 use crate::ground::{self, Number, no_fault_was_traced};
@@ -17,6 +17,70 @@ async fn open<E: Engine>(test: &TestDb) -> Db<E> {
 
 fn numbers(keys: &[Number]) -> Vec<i64> {
     keys.iter().map(|key| key.0).collect()
+}
+
+engines! { postgres:
+    /// FOR KEY SHARE goes with the change of the row, and then waits for FOR UPDATE on its new version, whatever it says.
+    async fn a_key_share_that_must_not_wait_does_not_behind_a_changed_row(test: TestDb) {
+        let db: Db<sqlx::Postgres> = open(&test).await;
+        let mut holder = test.session("holder").await;
+        holder.run("begin").await;
+        holder.run("update by_newtype set n = n + 1 where id = 5").await;
+        holder.run("select * from by_newtype where id = 5 for update").await;
+        for naive in ["skip locked", "nowait"] {
+            let mut naively = test.session("naively").await;
+            let sql = format!("select * from by_newtype where id = 5 for key share {naive}");
+            assert!(naively.step(&sql).await.is_blocked(), "{naive}: the server has learned it");
+        }
+        let free = db.transaction(async |tx| {
+            let (tx, keys) = tx.lock::<Job>([4, 5, 6].map(Number)).key_share().skip_locked().keys().await?;
+            let place = rowlock::Place::row(0, rowlock::KeyValue::Integer(4));
+            assert_eq!(tx.held().strength(&place), Some(rowlock::Strength::Share), "what was sent counts as held");
+            Ok::<_, Error>(keys)
+        }).await.unwrap();
+        assert_eq!(numbers(&free), [4, 6]);
+        let busy = db.transaction(async |tx| tx.lock::<Job>([5].map(Number)).key_share().nowait().await.map(drop)).await;
+        assert!(matches!(busy, Err(Error::Busy { waited: None, .. })), "{busy:?}");
+        holder.run("rollback").await;
+    }
+
+    /// The row is made, and taken, while the statement waits for another: it is not in the result, and is busy.
+    async fn a_row_that_came_in_busy_is_late<E: Engine>(test: TestDb) {
+        let db = open::<E>(&test).await;
+        let run = async |late: Late, restarts: u32, guard: Guard| {
+            let [mut first, mut second] = test.sessions(["first", "second"]).await;
+            first.run("begin").await;
+            first.run("select * from by_newtype where id = 5 for update").await;
+            let kind = db.kind("both").late(late).restarts(restarts).guard(guard);
+            let work = kind.transaction(async |tx| Ok::<_, Error>(tx.lock::<Job>([5, 20].map(Number)).keys().await?.1));
+            let meanwhile = async {
+                test.until_blocked(1).await;
+                second.run("insert into by_newtype (id) values (20)").await;
+                second.run("begin").await;
+                second.run("select * from by_newtype where id = 20 for update").await;
+                first.run("commit").await;
+                // Refused, it does not wait; restarted or waited for, it does.
+                if late == Late::Restart || guard < Guard::Enforce {
+                    test.until_blocked(1).await;
+                    second.run("commit").await;
+                }
+            };
+            let before = db.counts().restarts;
+            let (done, ()) = tokio::join!(work, meanwhile);
+            drop(second);
+            test.execute("delete from by_newtype where id = 20").await;
+            (done.map(|keys| numbers(&keys)), db.counts().restarts - before)
+        };
+        let (done, restarts) = run(Late::Restart, 10, Guard::Enforce).await;
+        assert_eq!((done.unwrap(), restarts), (vec![5, 20], 1));
+        // The stated fallback: waited for, as a late place is.
+        let (done, restarts) = run(Late::Restart, 0, Guard::Enforce).await;
+        assert_eq!((done.unwrap(), restarts), (vec![5, 20], 0));
+        let (done, restarts) = run(Late::Restart, 10, Guard::Observe).await;
+        assert_eq!((done.unwrap(), restarts), (vec![5, 20], 0));
+        let (refused, restarts) = run(Late::Refuse, 10, Guard::Enforce).await;
+        assert!(matches!(refused, Err(Error::OutOfOrder(_))) && restarts == 0, "{refused:?} {restarts}");
+    }
 }
 
 engines! { servers:
