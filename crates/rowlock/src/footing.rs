@@ -3,7 +3,7 @@
 use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Strength, Unreadable, Value, Verb, Wait};
 use uuid::Uuid;
 
-use crate::{KeyType, KeyValue, check::Target, model::Model};
+use crate::{KeyType, KeyValue, check::Target, model::Model, statement::Bound};
 
 pub(crate) enum Footing {
     /// A plain read: nothing to check.
@@ -123,7 +123,7 @@ impl Demand {
     }
 
     /// The rows, given the bound values where rowlock bound them itself.
-    pub(crate) fn resolve(&self, bound: Option<&[Option<KeyValue>]>, target: &Target) -> Resolved {
+    pub(crate) fn resolve(&self, bound: Option<&[Bound]>, target: &Target) -> Resolved {
         let DemandedRows::Keys(keys) = &self.rows else { return Resolved::Unknown };
         let arrays = keys.iter().flatten().any(|part| matches!(part, Part::Array(_)));
         let Some(bound) = bound else {
@@ -136,17 +136,25 @@ impl Demand {
         self.known(keys, bound, target)
     }
 
-    fn known(&self, keys: &[Vec<Part>], bound: &[Option<KeyValue>], target: &Target) -> Resolved {
+    fn known(&self, keys: &[Vec<Part>], bound: &[Bound], target: &Target) -> Resolved {
         let mut resolved = Vec::with_capacity(keys.len());
         for parts in keys {
+            let bound_of = |n: &usize| bound.get(*n).unwrap_or(&Bound::Other);
+            // NULL is equal to no row.
+            if parts.iter().any(|p| matches!(p, Part::Parameter(n) | Part::Array(n) if *bound_of(n) == Bound::Null)) {
+                continue;
+            }
             let mut columns = Vec::with_capacity(parts.len());
             for (part, column) in parts.iter().zip(&target.columns) {
                 let value = match part {
                     Part::Known(value) => Some(value.clone()),
-                    Part::Parameter(n) => bound.get(*n).cloned().flatten().and_then(|value| coerce(value, column.key)),
-                    Part::Array(n) if parts.len() == 1 => match bound.get(*n) {
+                    Part::Parameter(n) => match bound_of(n) {
+                        Bound::Key(value) => coerce(value.clone(), column.key),
+                        Bound::Null | Bound::Other => None,
+                    },
+                    Part::Array(n) if parts.len() == 1 => match bound_of(n) {
                         // An array is read as the tuple of its elements.
-                        Some(Some(KeyValue::Tuple(elements))) => {
+                        Bound::Key(KeyValue::Tuple(elements)) => {
                             for element in elements.iter() {
                                 match coerce(element.clone(), column.key) {
                                     Some(value) => resolved.push(value),

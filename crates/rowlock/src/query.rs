@@ -3,7 +3,13 @@
 use futures_util::TryStreamExt;
 use sqlx::{Arguments, Either, Encode, FromRow, SqlSafeStr, SqlStr, Type, encode::IsNull};
 
-use crate::{KeyValue, Tx, engine::Engine, error::Error, inner::Inner, statement::Statement};
+use crate::{
+    Tx,
+    engine::Engine,
+    error::Error,
+    inner::Inner,
+    statement::{Bound, Statement},
+};
 
 /// Makes a statement as [`sqlx::query()`] does, with the same `bind`; besides, the guard sees the bound keys, so that it
 /// knows which rows the statement locks.
@@ -27,7 +33,7 @@ pub fn query<E: Engine>(sql: impl SqlSafeStr) -> Query<E> {
 pub struct Query<E: Engine> {
     sql: SqlStr,
     arguments: E::Arguments,
-    bound: Vec<Option<KeyValue>>,
+    bound: Vec<Bound>,
     fault: Option<sqlx::error::BoxDynError>,
 }
 
@@ -46,11 +52,11 @@ impl<E: Engine> Query<E> {
         // The drivers keep bound values to themselves; encoded a second time, by itself, a value can be read.
         let mut encoded = E::ArgumentBuffer::default();
         let kind = value.produces().unwrap_or_else(T::type_info);
-        let key = match value.encode_by_ref(&mut encoded) {
-            Ok(IsNull::No) => E::bound(&encoded, &kind),
-            _ => None,
-        };
-        self.bound.push(key);
+        self.bound.push(match value.encode_by_ref(&mut encoded) {
+            Ok(IsNull::No) => E::bound(&encoded, &kind).map_or(Bound::Other, Bound::Key),
+            Ok(IsNull::Yes) => Bound::Null,
+            Err(_) => Bound::Other,
+        });
         if let Err(fault) = self.arguments.add(value) {
             self.fault.get_or_insert(fault);
         }

@@ -11,9 +11,19 @@ pub struct Statement<E: Database> {
     arguments: Option<E::Arguments>,
     persistent: bool,
     prepared: Option<E::Statement>,
-    /// The bound values as far as they can be keys: known only where rowlock bound them itself, since sqlx lets nobody
-    /// read them.
-    pub(crate) bound: Option<Vec<Option<KeyValue>>>,
+    /// The bound values: known only where rowlock bound them itself, since sqlx lets nobody read them.
+    pub(crate) bound: Option<Vec<Bound>>,
+}
+
+/// A bound value, as far as it says which row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// It can be a key. (An array is the tuple of its elements.)
+    Key(KeyValue),
+    /// NULL, which is equal to no row.
+    Null,
+    /// Something that no key column stores, or that cannot be read.
+    Other,
 }
 
 impl<E: Database> Statement<E> {
@@ -37,7 +47,7 @@ impl<E: Database> Statement<E> {
         self
     }
 
-    pub(crate) fn with_bound(mut self, bound: Vec<Option<KeyValue>>) -> Self {
+    pub(crate) fn with_bound(mut self, bound: Vec<Bound>) -> Self {
         self.bound = Some(bound);
         self
     }

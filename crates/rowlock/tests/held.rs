@@ -181,6 +181,38 @@ engines! {
         refer(true).await.unwrap();
     }
 
+    async fn a_bound_null_has_no_parent<E: Engine>(test: TestDb) {
+        let db: Db<E> = open(&test).await;
+        test.execute(match test.family() {
+            Family::Sqlite => "alter table accounts add column order_id bigint references orders (id)",
+            _ => "alter table accounts add column order_id bigint, add foreign key (order_id) references orders (id)",
+        }).await;
+        db.refresh().await.unwrap();
+        let sql = match test.family() {
+            Family::Postgres => "insert into accounts (id, n, order_id) values ($1, 1, $2)",
+            _ => "insert into accounts (id, n, order_id) values (?, 1, ?)",
+        };
+        let orders = db.transaction(async |tx| {
+            let mut tx = tx.lock::<Inventory>([10]).await?;
+            rowlock::query(sql).bind(500i64).bind(None::<i64>).execute(&mut tx).await?;
+            Ok::<_, Error>(tx.held().places().filter(|(place, _)| place.rank == 0).count())
+        }).await.unwrap();
+        assert_eq!((orders, db.counts().late), (0, 0));
+        // A parent is locked, and this one late.
+        db.transaction(async |tx| {
+            let mut tx = tx.lock::<Inventory>([10]).await?;
+            rowlock::query(sql).bind(501i64).bind(Some(10i64)).execute(&mut tx).await?;
+            assert!(tx.held().strength(&order(10)).is_some());
+            Ok::<_, Error>(())
+        }).await.unwrap();
+        assert_eq!(db.counts().late, 1);
+        let none = rowlock::query(match test.family() {
+            Family::Postgres => "update orders set n = 0 where id = $1",
+            _ => "update orders set n = 0 where id = ?",
+        });
+        assert_eq!(db.kind("none").execute(none.bind(None::<i64>)).await.unwrap(), 0);
+    }
+
     async fn a_row_that_the_transaction_deleted_stays_held<E: Engine>(test: TestDb) {
         let db: Db<E> = open(&test).await;
         db.transaction(async |tx| {
