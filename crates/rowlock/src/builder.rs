@@ -41,7 +41,7 @@ pub struct Builder<E: Engine> {
 
 /// How often old commit tokens are pruned, and how old they must be.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
-/// How soon the schema is looked at when every connection was busy.
+/// How soon the schema is looked at when every connection was busy, and how often at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const TOKEN_AGE: Duration = Duration::from_secs(24 * 3600);
 
@@ -60,10 +60,10 @@ impl<E: Engine> Builder<E> {
     settings!(self => self.options);
 
     /// How often the schema is looked at for changes while running; `None` never. Besides, a statement that fails as if
-    /// it had changed has it looked at. Default: every 30 s.
+    /// it had changed has it looked at. Default: every 30 s; at least 100 ms.
     #[must_use]
     pub fn watch_schema(mut self, every: Option<Duration>) -> Self {
-        self.watch = every;
+        self.watch = every.map(|every| every.max(LOOK_AGAIN));
         self
     }
 
@@ -218,5 +218,23 @@ async fn prune<E: Engine>(shared: Weak<Shared<E>>) {
         if let Err(error) = (Db { shared: now }).prune_tokens(TOKEN_AGE).await {
             tracing::warn!(%error, "rowlock: could not prune commit tokens");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Empty;
+    impl LockOrder for Empty {
+        const NAME: &'static str = "Empty";
+        const RESOURCES: &'static [ResourceInfo] = &[];
+    }
+
+    #[test]
+    fn the_schema_is_not_watched_without_a_pause() {
+        let watch = |every| Builder::<sqlx::Sqlite>::new(Empty).watch_schema(every).watch;
+        assert_eq!(watch(Some(Duration::ZERO)), Some(LOOK_AGAIN));
+        assert_eq!((watch(Some(Duration::MAX)), watch(None)), (Some(Duration::MAX), None));
     }
 }
