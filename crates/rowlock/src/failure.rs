@@ -48,12 +48,30 @@ impl Failure {
     pub(crate) fn of<E: Engine>(dialect: Dialect, error: &sqlx::Error) -> Failure {
         match error {
             sqlx::Error::Database(error) => E::failure(dialect, &**error),
+            sqlx::Error::Protocol(said) if is_mistake(dialect, said) => Failure::Other,
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
                 Failure::ConnectionLost
             }
             _ => Failure::Other,
         }
     }
+}
+
+/// Whether a driver's "protocol" error is the caller's mistake, found before anything was sent. Else an answer was not what
+/// the protocol has: the connection is as good as lost.
+fn is_mistake(dialect: Dialect, said: &str) -> bool {
+    match dialect {
+        // Nothing but: a NUL in the text, a parameter's form.
+        Dialect::Sqlite => true,
+        Dialect::Postgres => said.contains("too many arguments"),
+        Dialect::MySql | Dialect::MariaDb => said.contains("parameters were provided"),
+    }
+}
+
+/// Whether the driver may be out of step with the server after this error. sqlx 0.9.0 counts an answer of MySQL's to a
+/// statement that it did not send for its number of values, and then waits for it for ever.
+pub(crate) fn is_out_of_step(dialect: Dialect, error: &sqlx::Error) -> bool {
+    dialect != Dialect::Sqlite && matches!(error, sqlx::Error::Protocol(_))
 }
 
 impl fmt::Display for Failure {

@@ -63,6 +63,11 @@ impl Pace {
         self.under_way = false;
     }
 
+    /// The statement failed in a way after which the connection cannot be used: as if it were never answered.
+    pub(crate) fn broken(&mut self) {
+        self.under_way = true;
+    }
+
     /// A statement was sent and not answered: when its future is gone, so is what is known of the connection.
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way

@@ -11,7 +11,7 @@ use crate::{
     db::Shared,
     engine::Engine,
     error::{Error, KindName, Refusal, Violation},
-    failure::Failure,
+    failure::{Failure, is_out_of_step},
     held::Held,
     hold::{Hold, Pace},
     model::Model,
@@ -65,7 +65,11 @@ pub(crate) struct Notes<'a, E: Engine> {
 impl<E: Engine> Notes<'_, E> {
     /// Every statement's error passes here on its way to the user.
     pub(crate) fn note(&mut self, error: &sqlx::Error) {
-        self.pace.answered();
+        let out_of_step = is_out_of_step(self.shared.dialect, error);
+        match out_of_step {
+            true => self.pace.broken(),
+            false => self.pace.answered(),
+        }
         let failure = Failure::of::<E>(self.shared.dialect, error);
         if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
@@ -75,7 +79,8 @@ impl<E: Engine> Notes<'_, E> {
         }
         if failure.is_transient() {
             *self.seen = Seen::Transient(failure, error.to_string());
-        } else if self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)) {
+        } else if out_of_step || (self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)))
+        {
             *self.seen = Seen::Aborted(error.to_string());
         }
     }
@@ -132,11 +137,12 @@ impl<E: Engine> Inner<E> {
         Ok(())
     }
 
-    /// Before the connection is used. After a statement that was given up it is not: the next answer would be read as that
-    /// statement's (seen with sqlx's MySQL driver, which then waited for ever).
+    /// Before the connection is used. After a statement that was given up, or that left the driver out of step, it is not: the
+    /// next answer would be read as that statement's (seen with sqlx's MySQL driver, which then waited for ever).
     pub(crate) fn asking(&mut self) -> Result<(), Error> {
         if self.note_abandoned() {
-            return Err(Error::RolledBack { kind: self.kind.clone(), cause: GIVEN_UP.into() });
+            let cause = if let Seen::Aborted(cause) = &self.seen { cause.clone() } else { GIVEN_UP.into() };
+            return Err(Error::RolledBack { kind: self.kind.clone(), cause });
         }
         self.pace.sent();
         Ok(())

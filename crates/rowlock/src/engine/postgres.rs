@@ -7,7 +7,11 @@ use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
-use sqlx::{Arguments, Column, PgConnection, PgPool, Postgres, Row, TypeInfo, error::DatabaseError, postgres::PgRow};
+use sqlx::{
+    Arguments, Column, PgConnection, PgPool, Postgres, Row, TypeInfo,
+    error::DatabaseError,
+    postgres::{PgDatabaseError, PgRow, PgSeverity},
+};
 use uuid::Uuid;
 
 use super::{Driver, Engine, Road, Shape, forward, made};
@@ -152,6 +156,8 @@ impl Driver for Postgres {
             "25P03" => Failure::Idle,
             "42P01" | "42703" => Failure::SchemaChanged,
             "0A000" if error.message().contains("cached plan") => Failure::StalePlan,
+            // A statement with a value too few; of a pooler, whatever ends the connection.
+            "08P01" if !is_fatal(error) => Failure::Other,
             code if code.starts_with("08") => Failure::ConnectionLost,
             _ => Failure::Other,
         }
@@ -296,6 +302,12 @@ impl Driver for Postgres {
             Ok((!top.starts_with("LockRows")).then(|| format!("LockRows is not the plan's top node: {top}")))
         })
     }
+}
+
+/// Whether the server, or the pooler, ends the connection with it.
+fn is_fatal(error: &dyn DatabaseError) -> bool {
+    let severity = error.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::severity);
+    matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic))
 }
 
 /// A value in the binary format of its type.

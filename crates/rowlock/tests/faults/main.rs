@@ -18,6 +18,7 @@ mod isolation;
 mod kill;
 mod limits;
 mod log;
+mod mistakes;
 mod pooler;
 mod schema_change;
 mod server;
