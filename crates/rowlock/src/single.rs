@@ -25,8 +25,8 @@ use crate::{
 impl<E: Engine> Kind<E> {
     /// Runs one writing statement as a transaction of its own; how many rows it changed.
     ///
-    /// Where it locks at most one row, by its key, it is sent as it is, in one round trip. Several rows, or a commit
-    /// token, make it a transaction with BEGIN and COMMIT, in which the rows are locked in order first. It is held to the
+    /// Where it locks at most one row, by its key, it is sent as it is, in one round trip. Several rows, a commit token, an
+    /// isolation level or `read_only` make it a transaction with BEGIN and COMMIT, in which the rows are locked in order first. It is held to the
     /// order and retried as a transaction is.
     ///
     /// ```no_run
@@ -49,9 +49,7 @@ impl<E: Engine> Kind<E> {
         let _inside = self.enter().await?;
         let began = Instant::now();
         let mut progress = Progress::default();
-        // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
-        // two to different sessions.
-        while !self.takes_token() && self.shared.keeps_prepared {
+        while self.goes_alone() {
             let connection = Connection::acquire(&self.shared).await?;
             let mut inner = self.attempt(connection, &progress);
             let statement = query.again()?;
@@ -89,6 +87,14 @@ impl<E: Engine> Kind<E> {
             }
         }
         self.inside().transaction(async |mut tx: Tx<E, Start>| query.again()?.send(tx.inner()).await).await
+    }
+
+    /// Whether nothing is asked for that only a transaction has.
+    fn goes_alone(&self) -> bool {
+        let plain = !self.takes_token() && self.options.isolation.is_none() && !self.options.read_only;
+        // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
+        // two to different sessions.
+        plain && self.shared.keeps_prepared
     }
 
     /// SQLite: another has the one writer's place, and it was waited for as long as the connection does by itself. Again,

@@ -18,7 +18,7 @@ use super::{Driver, Engine, Road, Shape, forward, made, placeholders};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
-    check::Target,
+    check::{Finding, Severity, Target},
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -49,8 +49,18 @@ impl Driver for MySql {
     fn road<'e>(pool: &'e MySqlPool, processes: u32) -> BoxFuture<'e, Result<Road, sqlx::Error>> {
         Box::pin(async move {
             let room = limits::of_mysql(pool).await?;
-            let finding = room.finding(pool.options().get_max_connections(), processes, pool.size());
-            let findings = finding.into_iter().collect();
+            let room = room.finding(pool.options().get_max_connections(), processes, pool.size());
+            let commits = sqlx::raw_sql("SELECT CAST(@@autocommit AS SIGNED)").fetch_one(pool).await?;
+            let open = (integer(&commits, 0) == Some(0)).then(|| {
+                Finding::of_server(
+                    Severity::Error,
+                    "autocommit is off: a statement outside a transaction would begin one that nobody commits, and its locks \
+                     would stay"
+                        .into(),
+                    "`set autocommit = 1` on the pool's connections, or let `Builder::connect_with` make the pool".into(),
+                )
+            });
+            let findings = room.into_iter().chain(open).collect();
             Ok(Road { keeps_prepared: true, straight: true, own_wait: Duration::ZERO, findings })
         })
     }
@@ -100,7 +110,8 @@ impl Driver for MySql {
 
     fn own_settings(options: &Options) -> String {
         format!(
-            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION innodb_lock_wait_timeout = {}",
+            "SET autocommit = 1; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+             SET SESSION innodb_lock_wait_timeout = {}",
             Self::backstop(options).as_secs()
         )
     }

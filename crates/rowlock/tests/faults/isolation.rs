@@ -105,3 +105,39 @@ engines! {
         assert!(matches!(error, Error::Savepoint { .. }), "{error:?}");
     }
 }
+
+engines! {
+    /// By itself it has neither: it is sent in a transaction that has.
+    async fn one_statement_has_the_level_and_writes_nothing_where_it_may_only_read<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let update = || rowlock::query("update orders set n = n + 1 where id = 10");
+        let before = db.counts().statements;
+        db.kind("level").isolation(Isolation::Serializable).execute(update()).await.unwrap();
+        assert_eq!(db.counts().statements - before, 3);
+        if test.family() == Family::Postgres {
+            let sql = "update orders set n = case current_setting('transaction_isolation') when 'serializable' then 7 else 0 end where id = 11";
+            db.kind("level").isolation(Isolation::Serializable).execute(rowlock::query(sql)).await.unwrap();
+            assert_eq!(n(&test, "orders", 11).await, 7);
+        }
+        let written = db.kind("reads").read_only().execute(update()).await;
+        assert!(matches!(written, Err(Error::Database(_))), "{written:?}");
+        assert_eq!(n(&test, "orders", 10).await, 1001);
+    }
+}
+
+engines! { innodb:
+    /// A statement by itself would begin a transaction that nobody ends.
+    async fn a_pool_that_does_not_commit_is_refused_at_start(test: TestDb) {
+        crate::support::tables(&test).await;
+        let options = sqlx::mysql::MySqlPoolOptions::new().max_connections(1).after_connect(|connection, _| {
+            Box::pin(async move { sqlx::Executor::execute(connection, "set autocommit = 0").await.map(drop) })
+        });
+        let pool = options.connect(test.url()).await.unwrap();
+        sqlx::query("update orders set n = 0 where id = 10").execute(&pool).await.unwrap();
+        assert_eq!(n(&test, "orders", 10).await, 1000, "naively");
+        assert!(test.would_wait("update orders set n = 0 where id = 10").await, "naively");
+        let error = Db::<sqlx::MySql>::builder(crate::support::Shop).open(pool).await.unwrap_err();
+        assert!(error.to_string().contains("autocommit is off"), "{error}");
+        assert!(error.to_string().contains("set autocommit = 1"), "no way out: {error}");
+    }
+}
