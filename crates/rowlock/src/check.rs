@@ -5,10 +5,12 @@
 //! behind a statement's text is *opaque*: named, and refused, warned of or allowed by [`Policy`].
 
 mod behind;
+mod counter;
 mod finding;
 mod key_type;
 mod target;
 
+pub(crate) use counter::{CounterColumn, counter};
 pub use finding::{Finding, Policy, Report, Severity};
 pub(crate) use target::quote;
 pub use target::{Checked, Target, TargetColumn};

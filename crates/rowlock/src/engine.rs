@@ -1,8 +1,11 @@
 //! An engine: what rowlock must know of a database beyond what sqlx knows. One file an engine, one trait.
 
+mod change;
 mod mysql;
 mod postgres;
 mod sqlite;
+
+pub(crate) use change::{ChangeShape, Changed, Told, UpdateDriver};
 
 use std::time::Duration;
 
@@ -44,6 +47,7 @@ use crate::{
 /// Sealed: an engine of your own is a file beside the three.
 pub trait Engine:
     Driver
+    + UpdateDriver
     + Database<Arguments: IntoArguments<Self> + Clone + Sync, ArgumentBuffer: Default + Send, TypeInfo: Send + Sync>
     + Imply<i16, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>
     + Imply<i32, Is: for<'q> Encode<'q, Self> + for<'r> Decode<'r, Self> + Type<Self>>

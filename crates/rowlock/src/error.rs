@@ -128,6 +128,33 @@ pub enum Error {
         order: &'static str,
     },
 
+    /// A column that cannot be a [`Counter`](crate::Counter), or a row whose value in it cannot be counted with.
+    #[error("`{resource}`: column `{column}` cannot be counted with: {reason}")]
+    Counter {
+        /// The resource.
+        resource: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What is wrong, and the way out.
+        reason: String,
+    },
+
+    /// A quantity of a [`Change`](crate::Change) that is negative, or a new value that its column cannot hold. Nothing was
+    /// sent.
+    #[error("{kind}: `{resource}` {key}: {amount} {reason}")]
+    Quantity {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The resource.
+        resource: &'static str,
+        /// The item's key.
+        key: KeyValue,
+        /// The quantity, or the value.
+        amount: i64,
+        /// What is wrong, and the way out.
+        reason: String,
+    },
+
     /// Something needs rowlock's own tables and they are not there.
     #[error(
         "{feature} needs rowlock's own tables: call `db.install().await` once, or run the SQL of `rowlock::install_sql` in your migrations"

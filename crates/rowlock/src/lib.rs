@@ -83,6 +83,7 @@
 //! | lock rows by a condition | [`Tx::lock_where`] |
 //! | go on without a lock, so that branches agree | [`Tx::pass`] |
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
+//! | change a number where enough is left, without a lock before | [`Counter`] with [`Kind::update`], [`Tx::update`] |
 //! | send one statement as a transaction | [`Kind::execute`] |
 //! | make a row that must be there once | [`Tx::guard_creation`] |
 //! | keep who waits for a hot row off the pool's connections | [`Builder::gate`], [`Kind::enters`] |
@@ -122,6 +123,7 @@ mod check;
 mod connection;
 mod control;
 mod count;
+mod counter;
 mod creation;
 mod db;
 mod deadline;
@@ -147,6 +149,7 @@ pub mod measure;
 mod model;
 mod options;
 mod order;
+mod outcome;
 mod place;
 mod plan;
 mod pooler;
@@ -155,13 +158,16 @@ mod savepoint;
 mod session;
 mod single;
 mod statement;
+mod tally;
 mod token;
 mod transaction;
+mod update;
 
 pub use builder::Builder;
 pub use catalog::Catalog;
 pub use check::{Checked, Finding, Policy, Report, Severity, Target, TargetColumn, check};
 pub use count::Counts;
+pub use counter::{Change, Counter};
 pub use db::Db;
 pub use engine::Engine;
 pub use error::{Attempt, Error, KindName, Refusal, Violation};
@@ -176,6 +182,7 @@ pub use kind::Kind;
 pub use lock::{Lock, LockWhere};
 pub use options::{Guard, Isolation, Late, UnknownKeys};
 pub use order::{Before, LockOrder, Resource, ResourceInfo, Start};
+pub use outcome::{Outcome, Outcomes};
 pub use place::{Part, Place, Reach};
 pub use plan::{Plan, Step};
 pub use query::{Query, query};

@@ -12,8 +12,8 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 use crate::{
     ResourceInfo,
     catalog::Catalog,
-    check::Target,
-    engine::{Driver, Shape},
+    check::{CounterColumn, Target, counter},
+    engine::{ChangeShape, Driver, Shape, UpdateDriver},
     footing::Footing,
 };
 
@@ -31,6 +31,9 @@ pub(crate) struct Model {
     ranks: HashMap<TableName, u16>,
     footings: RwLock<HashMap<Box<str>, Arc<Footing>>>,
     texts: RwLock<HashMap<(u16, Shape), Arc<str>>>,
+    /// Columns that were used as counters, or why they cannot be.
+    counters: RwLock<HashMap<(u16, &'static str), Result<Arc<CounterColumn>, String>>>,
+    changes: RwLock<HashMap<(u16, &'static str, ChangeShape), Arc<str>>>,
 }
 
 impl Model {
@@ -53,6 +56,8 @@ impl Model {
             ranks,
             footings: RwLock::default(),
             texts: RwLock::default(),
+            counters: RwLock::default(),
+            changes: RwLock::default(),
         }
     }
 
@@ -90,6 +95,36 @@ impl Model {
         let text: Arc<str> = E::lock_text(self.dialect, &self.targets[usize::from(rank)], shape).into();
         write(&self.texts).insert((rank, shape), text.clone());
         (AssertSqlSafe(text).into_sql_str(), true)
+    }
+
+    /// The column `name` of the resource at `rank` as a counter, checked once; else why it is none.
+    pub(crate) fn counter(&self, rank: u16, name: &'static str) -> Result<Arc<CounterColumn>, String> {
+        if let Some(known) = read(&self.counters).get(&(rank, name)) {
+            return known.clone();
+        }
+        let table = self.schema.table(&self.targets[usize::from(rank)].name);
+        let found = match table {
+            Some(table) => counter(self.dialect, table, name).map(Arc::new),
+            None => Err("its table is not there".into()),
+        };
+        write(&self.counters).insert((rank, name), found.clone());
+        found
+    }
+
+    /// The text that changes a counter of the resource at `rank`, made once.
+    pub(crate) fn change_text<E: UpdateDriver>(
+        &self,
+        rank: u16,
+        name: &'static str,
+        column: &CounterColumn,
+        shape: ChangeShape,
+    ) -> SqlStr {
+        if let Some(text) = read(&self.changes).get(&(rank, name, shape)) {
+            return AssertSqlSafe(text.clone()).into_sql_str();
+        }
+        let text: Arc<str> = E::change_text(&self.targets[usize::from(rank)], column, shape).into();
+        write(&self.changes).insert((rank, name, shape), text.clone());
+        AssertSqlSafe(text).into_sql_str()
     }
 }
 

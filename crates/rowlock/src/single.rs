@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_core::future::BoxFuture;
 use futures_util::TryStreamExt;
 use rand::Rng;
 use rowlock_footprint::Dialect;
@@ -19,7 +20,6 @@ use crate::{
     inner::Inner,
     kind::{Kind, Progress},
     query::Query,
-    statement::Statement,
 };
 
 impl<E: Engine> Kind<E> {
@@ -57,40 +57,60 @@ impl<E: Engine> Kind<E> {
                 break;
             }
             let sent = Instant::now();
-            let (answer, cancelled) = inner.alone(statement).await?;
-            // Given up without an answer: it may have been done.
-            let answer = answer.unwrap_or_else(|| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())));
-            match answer {
-                Ok(changed) => {
-                    self.shared.counters.count(Event::Committed, &self.name);
-                    return Ok(changed);
-                }
-                Err(error) => match Failure::of::<E>(self.shared.dialect, &error) {
-                    Failure::ConnectionLost => {
-                        return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
-                    }
-                    Failure::Busy if self.shared.dialect == Dialect::Sqlite => {
-                        self.wait_for_writer(&mut progress, sent.elapsed()).await?;
-                    }
-                    failure if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) => {
-                        inner.count(Event::Busy);
-                        return Err(inner.busy(sent.elapsed()));
-                    }
-                    failure if failure.is_transient() => {
-                        if failure == Failure::StalePlan {
-                            inner.connection.retire().await;
-                        }
-                        self.failed(&mut progress, began, failure, error.to_string()).await?;
-                    }
-                    _ => return Err(error.into()),
-                },
+            let limit = self.options.wait;
+            let answer = inner
+                .alone(limit, |connection| {
+                    Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
+                        let rows = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
+                        std::future::ready(Ok(sum + rows))
+                    }))
+                })
+                .await?;
+            if let Some(changed) = self.answered(inner, answer, &mut progress, (began, sent)).await? {
+                self.shared.counters.count(Event::Committed, &self.name);
+                return Ok(changed);
             }
         }
         self.inside().transaction(async |mut tx: Tx<E, Start>| query.again()?.send(tx.inner()).await).await
     }
 
+    /// What [`Inner::alone`] came to; `None`: it failed in a way that another run may mend, and is to be sent again.
+    pub(crate) async fn answered<T>(
+        &self,
+        inner: Box<Inner<E>>,
+        (answer, cancelled): (Option<Result<T, sqlx::Error>>, bool),
+        progress: &mut Progress,
+        (began, sent): (Instant, Instant),
+    ) -> Result<Option<T>, Error> {
+        // Given up without an answer: it may have been done.
+        let error = match answer.unwrap_or_else(|| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        match Failure::of::<E>(self.shared.dialect, &error) {
+            Failure::ConnectionLost => {
+                return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
+            }
+            Failure::Busy if self.shared.dialect == Dialect::Sqlite => {
+                self.wait_for_writer(progress, sent.elapsed()).await?;
+            }
+            failure if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) => {
+                inner.count(Event::Busy);
+                return Err(inner.busy(sent.elapsed()));
+            }
+            failure if failure.is_transient() => {
+                if failure == Failure::StalePlan {
+                    inner.connection.retire().await;
+                }
+                self.failed(progress, began, failure, error.to_string()).await?;
+            }
+            _ => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
     /// Whether nothing is asked for that only a transaction has.
-    fn goes_alone(&self) -> bool {
+    pub(crate) fn goes_alone(&self) -> bool {
         let plain = !self.takes_token() && self.options.isolation.is_none() && !self.options.read_only;
         // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
         // two to different sessions.
@@ -120,38 +140,36 @@ impl<E: Engine> Kind<E> {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl<E: Engine> Inner<E> {
-    /// Sends an admitted statement outside a transaction, within the wait limit. Until it is answered, a drop hangs up. Its
+    /// Sends a statement that was held to the order outside a transaction, within the wait limit. Until it is answered, a drop hangs up. Its
     /// answer, if it gave one, and whether it was cancelled.
-    async fn alone(
+    pub(crate) async fn alone<T>(
         &mut self,
-        statement: Statement<E>,
-    ) -> Result<(Option<Result<u64, sqlx::Error>>, bool), sqlx::Error> {
+        limit: Duration,
+        send: impl for<'e> FnOnce(&'e mut E::Connection) -> BoxFuture<'e, Result<T, sqlx::Error>>,
+    ) -> Result<(Option<Result<T, sqlx::Error>>, bool), sqlx::Error> {
         self.connection.find_session().await?;
         self.sending()?;
         self.connection.set_open(true);
-        let (limit, own) = (self.options.wait, self.shared.own_wait);
+        let own = self.shared.own_wait;
         let shortened = self.dialect() == Dialect::Sqlite && limit < own;
         if shortened {
             self.set_busy_timeout(limit).await?;
         }
         let (shared, session) = (self.shared.clone(), self.connection.session);
-        let steps = E::fetch_many(self.connection.get(), statement);
-        let changed = steps.try_fold(0, |sum, step| {
-            std::future::ready(Ok(sum + if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 }))
-        });
+        let answer = send(self.connection.get());
         // In a file there is nobody to cancel it, and nothing waits longer than its own limit.
         let limit = if self.model.dialect == Dialect::Sqlite { crate::options::LONGEST } else { limit };
-        let (changed, cancelled) = deadline::within(&shared, session, Instant::now() + limit, changed).await;
+        let (answer, cancelled) = deadline::within(&shared, session, Instant::now() + limit, answer).await;
         if shortened {
             self.set_busy_timeout(own).await?;
         }
         // An error of the server's leaves the session as it was; of the connection's, sqlx drops it by itself.
-        let answered = matches!(&changed, Some(Ok(_) | Err(sqlx::Error::Database(_))));
+        let answered = matches!(&answer, Some(Ok(_) | Err(sqlx::Error::Database(_))));
         self.connection.set_open(!answered);
         if cancelled {
             self.count(Event::Cancelled);
         }
-        Ok((changed, cancelled))
+        Ok((answer, cancelled))
     }
 
     async fn set_busy_timeout(&mut self, limit: Duration) -> Result<(), sqlx::Error> {

@@ -344,7 +344,7 @@ fn list_condition(sql: &mut String, target: &Target, room: usize) {
 
 /// A placeholder of the column's own type and collation: one of another would not find its way through the index, or
 /// would be compared by other rules.
-fn value(sql: &mut String, column: &crate::check::TargetColumn) {
+pub(super) fn value(sql: &mut String, column: &crate::check::TargetColumn) {
     match (column.key, &column.charset, &column.collation) {
         (KeyType::Integer, ..) if column.type_name.contains("unsigned") => sql.push_str("CAST(? AS UNSIGNED)"),
         (KeyType::Integer, ..) => sql.push_str("CAST(? AS SIGNED)"),
@@ -357,7 +357,7 @@ fn value(sql: &mut String, column: &crate::check::TargetColumn) {
 }
 
 /// Numbers of one sign for one column: MySQL reads the whole index for a list that has signed and unsigned ones in it.
-fn bind(arguments: &mut MySqlArguments, columns: &[KeyValue], target: &Target) -> Result<(), sqlx::Error> {
+pub(super) fn bind(arguments: &mut MySqlArguments, columns: &[KeyValue], target: &Target) -> Result<(), sqlx::Error> {
     for (value, column) in columns.iter().zip(&target.columns) {
         let added = match value {
             KeyValue::Integer(n) if column.type_name.contains("unsigned") => arguments.add(u64::try_from(*n).ok()),

@@ -343,7 +343,7 @@ fn elements(encoded: &[u8], kind: &str) -> Option<KeyValue> {
 }
 
 /// The type that a key column's values are sent as.
-fn array_type(key: KeyType) -> &'static str {
+pub(super) fn array_type(key: KeyType) -> &'static str {
     match key {
         KeyType::Integer => "bigint",
         KeyType::Uuid => "uuid",

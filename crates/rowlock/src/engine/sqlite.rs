@@ -136,16 +136,7 @@ impl Driver for Sqlite {
     fn lock_arguments(_: Dialect, _: &Target, keys: &[KeyValue], room: usize) -> Result<Self::Arguments, sqlx::Error> {
         let mut arguments = SqliteArguments::default();
         let filler = keys.last().into_iter().cycle().take(room.saturating_sub(keys.len()));
-        for value in keys.iter().chain(filler).flat_map(KeyValue::columns) {
-            let added = match value {
-                KeyValue::Integer(n) => Arguments::add(&mut arguments, i64::try_from(*n).ok()),
-                KeyValue::Uuid(u) => Arguments::add(&mut arguments, *u),
-                KeyValue::Text(t) => Arguments::add(&mut arguments, t.to_string()),
-                KeyValue::Bytes(b) => Arguments::add(&mut arguments, b.to_vec()),
-                KeyValue::Tuple(_) => Arguments::add(&mut arguments, None::<i64>),
-            };
-            added.map_err(sqlx::Error::Encode)?;
-        }
+        keys.iter().chain(filler).try_for_each(|key| bind(&mut arguments, key))?;
         Ok(arguments)
     }
 
@@ -196,6 +187,21 @@ impl Driver for Sqlite {
     ) -> BoxFuture<'e, Result<Option<String>, sqlx::Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+}
+
+/// A key's columns, each by its type.
+pub(super) fn bind(arguments: &mut SqliteArguments, key: &KeyValue) -> Result<(), sqlx::Error> {
+    for value in key.columns() {
+        let added = match value {
+            KeyValue::Integer(n) => Arguments::add(arguments, i64::try_from(*n).ok()),
+            KeyValue::Uuid(u) => Arguments::add(arguments, *u),
+            KeyValue::Text(t) => Arguments::add(arguments, t.to_string()),
+            KeyValue::Bytes(b) => Arguments::add(arguments, b.to_vec()),
+            KeyValue::Tuple(_) => Arguments::add(arguments, None::<i64>),
+        };
+        added.map_err(sqlx::Error::Encode)?;
+    }
+    Ok(())
 }
 
 /// Undoes `Debug` of a string.
