@@ -216,7 +216,7 @@ impl<E: Engine> Inner<E> {
     /// Another strength than was asked for, where that one would wait all the same: PostgreSQL's FOR KEY SHARE passes a row's
     /// change by another transaction and waits for a stronger lock that stands on the new version, with NOWAIT and SKIP
     /// LOCKED too (heap_lock_updated_tuple knows neither; seen on 15 and 18). Share stops at the change.
-    fn as_sent(&self, step: &Step, wait: Wait) -> Option<Step> {
+    pub(crate) fn as_sent(&self, step: &Step, wait: Wait) -> Option<Step> {
         let passes = step.strength == Strength::KeyShare && self.dialect() == Dialect::Postgres;
         (passes && wait != Wait::Wait).then(|| Step { strength: Strength::Share, ..step.clone() })
     }

@@ -187,6 +187,26 @@ pub trait Driver: Database {
     ) -> Result<Self::Arguments, sqlx::Error>;
     /// The key of a row that [`Driver::lock_text`] gave.
     fn key(row: &Self::Row, target: &Target) -> Result<KeyValue, sqlx::Error>;
+    /// Whether [`Driver::claim_text`] claims among keys that were looked for before.
+    const CLAIMS_AMONG_KEYS: bool = false;
+    /// The text that locks at most `limit` rows which meet a condition, busy ones passed over; among so many keys, whose
+    /// placeholders stand behind the condition's, where the engine wants them.
+    fn claim_text(
+        dialect: Dialect,
+        target: &Target,
+        condition: &str,
+        strength: Strength,
+        among: usize,
+        limit: Option<u32>,
+    ) -> String;
+    /// What is added to a condition for rows beyond a key, as the database sorts them: where claims are among keys.
+    fn beyond_text(_: &Target) -> String {
+        String::new()
+    }
+    /// Adds a key to the arguments of a condition: where claims are among keys.
+    fn add_key(_: &mut Self::Arguments, _: &Target, _: &KeyValue) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
     /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
     fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;
     /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
@@ -256,6 +276,20 @@ use forward;
 /// A text made here for one use, with its arguments.
 fn made<E: Database>(text: String, arguments: E::Arguments) -> Statement<E> {
     Statement::new(sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(text)), arguments).kept(false)
+}
+
+/// The rows of a table, as `t`, that meet a condition and whatever is added to it, in the order of their keys.
+pub(crate) fn where_text(
+    target: &Target,
+    what: &str,
+    hint: &str,
+    condition: &str,
+    and: &str,
+    limit: Option<u32>,
+) -> String {
+    let Target { table, .. } = target;
+    let limit = limit.map(|rows| format!(" LIMIT {rows}")).unwrap_or_default();
+    format!("SELECT {what} FROM {table} t{hint} WHERE ({condition}){and} ORDER BY {}{limit}", target.key_list())
 }
 
 /// Writes `count` placeholders with commas between.

@@ -80,7 +80,7 @@
 //! | name a kind of transaction, with settings of its own | [`Db::kind`] |
 //! | lock rows by key | [`Tx::lock`], with [`share`](Lock::share), [`update`](Lock::update), [`nowait`](Lock::nowait), [`wait`](Lock::wait), [`skip_locked`](Lock::skip_locked), [`existing`](Lock::existing) |
 //! | .. and get the rows | [`fetch_one`](Lock::fetch_one), [`fetch_optional`](Lock::fetch_optional), [`fetch_all`](Lock::fetch_all), [`keys`](Lock::keys) |
-//! | lock rows by a condition | [`Tx::lock_where`] |
+//! | lock rows by a condition | [`Tx::lock_where`]; of those that are free, so many: [`skip_locked`](LockWhere::skip_locked) |
 //! | go on without a lock, so that branches agree | [`Tx::pass`] |
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
 //! | change a number where enough is left, without a lock before | [`Counter`] with [`Kind::update`], [`Tx::update`] |
@@ -120,6 +120,7 @@ mod acquire;
 mod builder;
 mod catalog;
 mod check;
+mod claim;
 mod connection;
 mod control;
 mod count;
@@ -144,6 +145,7 @@ mod key;
 mod kind;
 mod limits;
 mod lock;
+mod lock_where;
 #[doc(hidden)]
 pub mod measure;
 mod model;
@@ -179,7 +181,8 @@ pub use held::{Held, Standing};
 pub use install::install_sql;
 pub use key::{AsKey, Key, KeyColumn, KeyType, KeyValue};
 pub use kind::Kind;
-pub use lock::{Lock, LockWhere};
+pub use lock::Lock;
+pub use lock_where::LockWhere;
 pub use options::{Guard, Isolation, Late, UnknownKeys};
 pub use order::{Before, LockOrder, Resource, ResourceInfo, Start};
 pub use outcome::{Outcome, Outcomes};

@@ -4,7 +4,8 @@ use futures_util::TryStreamExt;
 use sqlx::{Arguments, Either, Encode, FromRow, SqlSafeStr, SqlStr, Type, encode::IsNull};
 
 use crate::{
-    Tx,
+    KeyValue, Tx,
+    check::Target,
     engine::Engine,
     error::Error,
     inner::Inner,
@@ -99,6 +100,25 @@ impl<E: Engine> Query<E> {
     /// As [`Query::fetch_all`]; [`sqlx::Error::RowNotFound`] without a row.
     pub async fn fetch_one<T: for<'r> FromRow<'r, E::Row>>(self, tx: &mut Tx<E, impl Sized>) -> Result<T, Error> {
         self.fetch_optional(tx).await?.ok_or(Error::Database(sqlx::Error::RowNotFound))
+    }
+
+    /// The query with the values of keys behind its own.
+    pub(crate) fn again_with<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k KeyValue>,
+        target: &Target,
+    ) -> Result<Query<E>, Error> {
+        let mut again = Query {
+            sql: self.sql.clone(),
+            arguments: self.arguments.clone(),
+            bound: self.bound.clone(),
+            fault: self.fault.as_ref().map(|fault| fault.to_string().into()),
+        };
+        for key in keys {
+            E::add_key(&mut again.arguments, target, key)?;
+            again.bound.extend(key.columns().iter().cloned().map(Bound::Key));
+        }
+        Ok(again)
     }
 
     /// Its rows, the query kept for another time.

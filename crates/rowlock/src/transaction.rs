@@ -12,7 +12,7 @@ use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
     AsKey, Before, GuardCreation, KeyValue, Lock, Resource, engine::Engine, guard::Admission, inner::Inner,
-    lock::LockWhere, statement::Statement,
+    lock_where::LockWhere, statement::Statement,
 };
 
 /// Where a dropped [`Tx`] leaves its state for the runner.

@@ -56,6 +56,12 @@ pub struct TargetColumn {
 }
 
 impl Target {
+    /// The key's columns, of the table `t`: `t."a", t."b"`.
+    pub(crate) fn key_list(&self) -> String {
+        let columns: Vec<String> = self.columns.iter().map(|column| format!("t.{}", column.quoted)).collect();
+        columns.join(", ")
+    }
+
     pub(super) fn new(
         dialect: Dialect,
         resource: &ResourceInfo,

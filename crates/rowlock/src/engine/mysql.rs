@@ -14,7 +14,7 @@ use sqlx::{
     mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow, MySqlTypeInfo},
 };
 
-use super::{Driver, Engine, Road, Shape, forward, made, placeholders};
+use super::{Driver, Engine, Road, Shape, forward, made, placeholders, where_text};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
@@ -161,9 +161,7 @@ impl Driver for MySql {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
             list_condition(&mut sql, target, shape.room);
             sql.push_str(" ORDER BY ");
-            for (n, column) in target.columns.iter().enumerate() {
-                let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
-            }
+            sql.push_str(&target.key_list());
         } else if shape.room == 1 {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
             for (n, column) in target.columns.iter().enumerate() {
@@ -192,17 +190,51 @@ impl Driver for MySql {
                 let _ = write!(sql, "{}t.{} = k.k{n}", if n == 0 { "" } else { " AND " }, column.quoted);
             }
         }
-        sql.push_str(match (dialect, shape.strength) {
-            (_, Strength::NoKeyUpdate | Strength::Update) => " FOR UPDATE",
-            (Dialect::MariaDb, _) => " LOCK IN SHARE MODE",
-            _ => " FOR SHARE",
-        });
+        sql.push_str(for_text(dialect, shape.strength));
         sql.push_str(match shape.wait {
             Wait::Wait => "",
             Wait::NoWait => " NOWAIT",
             Wait::SkipLocked => " SKIP LOCKED",
         });
         sql
+    }
+
+    const CLAIMS_AMONG_KEYS: bool = true;
+
+    fn claim_text(
+        dialect: Dialect,
+        target: &Target,
+        condition: &str,
+        strength: Strength,
+        among: usize,
+        limit: Option<u32>,
+    ) -> String {
+        let hint = format!(" FORCE INDEX ({})", target.index);
+        let mut keys = String::from(" AND ");
+        tuple(&mut keys, target, |sql, column| {
+            let _ = write!(sql, "t.{}", column.quoted);
+        });
+        keys.push_str(" IN (");
+        for n in 0..among {
+            keys.push_str(if n == 0 { "" } else { ", " });
+            tuple(&mut keys, target, value);
+        }
+        keys.push(')');
+        where_text(target, "t.*", &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
+    }
+
+    fn beyond_text(target: &Target) -> String {
+        let mut sql = String::from(" AND ");
+        tuple(&mut sql, target, |sql, column| {
+            let _ = write!(sql, "t.{}", column.quoted);
+        });
+        sql.push_str(" > ");
+        tuple(&mut sql, target, value);
+        sql
+    }
+
+    fn add_key(arguments: &mut MySqlArguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
+        bind(arguments, key.columns(), target)
     }
 
     fn lock_arguments(
@@ -318,6 +350,24 @@ impl Driver for MySql {
 /// where the index has all there is: MySQL 9.7 then read the whole of it for 6 of 7 keys, and for 400 of 500.)
 fn by_list(target: &Target) -> bool {
     target.in_index_order && !target.covered && target.columns.iter().all(|c| c.key == KeyType::Integer)
+}
+
+fn for_text(dialect: Dialect, strength: Strength) -> &'static str {
+    match (dialect, strength) {
+        (_, Strength::NoKeyUpdate | Strength::Update) => " FOR UPDATE",
+        (Dialect::MariaDb, _) => " LOCK IN SHARE MODE",
+        _ => " FOR SHARE",
+    }
+}
+
+/// A row value of what is written for each column of the key; of one column, the value alone.
+fn tuple(sql: &mut String, target: &Target, mut write: impl FnMut(&mut String, &crate::check::TargetColumn)) {
+    sql.push_str(if target.columns.len() == 1 { "" } else { "(" });
+    for (n, column) in target.columns.iter().enumerate() {
+        sql.push_str(if n == 0 { "" } else { ", " });
+        write(sql, column);
+    }
+    sql.push_str(if target.columns.len() == 1 { "" } else { ")" });
 }
 
 fn list_condition(sql: &mut String, target: &Target, room: usize) {

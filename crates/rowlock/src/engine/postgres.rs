@@ -14,7 +14,7 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::{Driver, Engine, Road, Shape, forward, made};
+use super::{Driver, Engine, Road, Shape, forward, made, where_text};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
@@ -204,12 +204,7 @@ impl Driver for Postgres {
             }
             sql.push_str(" ORDER BY k.ord");
         }
-        sql.push_str(match shape.strength {
-            Strength::KeyShare => " FOR KEY SHARE OF t",
-            Strength::Share => " FOR SHARE OF t",
-            Strength::NoKeyUpdate => " FOR NO KEY UPDATE OF t",
-            Strength::Update => " FOR UPDATE OF t",
-        });
+        sql.push_str(for_text(shape.strength));
         sql.push_str(match shape.wait {
             Wait::Wait => "",
             Wait::NoWait => " NOWAIT",
@@ -261,6 +256,17 @@ impl Driver for Postgres {
         })
     }
 
+    fn claim_text(
+        _: Dialect,
+        target: &Target,
+        condition: &str,
+        strength: Strength,
+        _: usize,
+        limit: Option<u32>,
+    ) -> String {
+        where_text(target, "t.*", "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
+    }
+
     /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:
     /// how many were not had.
     fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
@@ -301,6 +307,15 @@ impl Driver for Postgres {
             };
             Ok((!top.starts_with("LockRows")).then(|| format!("LockRows is not the plan's top node: {top}")))
         })
+    }
+}
+
+fn for_text(strength: Strength) -> &'static str {
+    match strength {
+        Strength::KeyShare => " FOR KEY SHARE OF t",
+        Strength::Share => " FOR SHARE OF t",
+        Strength::NoKeyUpdate => " FOR NO KEY UPDATE OF t",
+        Strength::Update => " FOR UPDATE OF t",
     }
 }
 

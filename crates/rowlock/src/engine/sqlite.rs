@@ -4,14 +4,14 @@
 use std::{fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
-use rowlock_footprint::{Dialect, Wait};
+use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{
     Arguments, Row, Sqlite, SqliteConnection, SqlitePool,
     error::DatabaseError,
     sqlite::{SqliteArguments, SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo},
 };
 
-use super::{Driver, Engine, Road, Shape, forward, placeholders};
+use super::{Driver, Engine, Road, Shape, forward, placeholders, where_text};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
@@ -127,10 +127,13 @@ impl Driver for Sqlite {
             }
         }
         sql.push_str(") ORDER BY ");
-        for (n, column) in target.columns.iter().enumerate() {
-            let _ = write!(sql, "{}t.{}", if n == 0 { "" } else { ", " }, column.quoted);
-        }
+        sql.push_str(&target.key_list());
         sql
+    }
+
+    /// Nobody else has any.
+    fn claim_text(_: Dialect, target: &Target, condition: &str, _: Strength, _: usize, limit: Option<u32>) -> String {
+        where_text(target, "t.*", "", condition, "", limit)
     }
 
     fn lock_arguments(_: Dialect, _: &Target, keys: &[KeyValue], room: usize) -> Result<Self::Arguments, sqlx::Error> {

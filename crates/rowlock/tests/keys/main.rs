@@ -2,6 +2,7 @@
 //! and what is missing or busy is told by type.
 #![allow(clippy::unwrap_used)]
 
+mod claim;
 mod ground;
 mod order;
 mod waiting;
