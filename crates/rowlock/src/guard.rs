@@ -5,7 +5,7 @@
 //! what is held. Both are locked first, by their keys. What cannot be mended is refused, or told, as the guard's level
 //! has it.
 
-use rowlock_footprint::{Strength, Verb};
+use rowlock_footprint::{Dialect, Strength, Verb};
 
 use crate::{
     Plan, Reach, creation,
@@ -90,7 +90,8 @@ impl<E: Engine> Inner<E> {
             Verb::TransactionControl => {
                 return Err(self.refuse(
                     sql,
-                    "BEGIN, COMMIT, ROLLBACK and SAVEPOINT are rowlock's to send; return from the closure, or use `tx.savepoint()`"
+                    "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and SET TRANSACTION are rowlock's to send; return from the closure, or use \
+                     `tx.savepoint()` and `.isolation(..)`"
                         .into(),
                 ));
             }
@@ -103,7 +104,8 @@ impl<E: Engine> Inner<E> {
             Verb::Opaque => self.judge(self.options.opaque, sql, || {
                 "what it locks cannot be seen; allow it with `.opaque(Policy::Allow)` if it keeps the order".into()
             })?,
-            Verb::Read | Verb::Write | Verb::Session => {}
+            Verb::Session => self.judge_setting(sql)?,
+            Verb::Read | Verb::Write => {}
         }
         for name in &checked.opaque {
             self.judge(self.options.opaque, sql, || {
@@ -115,6 +117,20 @@ impl<E: Engine> Inner<E> {
                 format!("it locks rows of `{table}`, which is not in the order; declare it in `lock_order!`, or allow it with `.undeclared(Policy::Allow)`")
             })?;
         }
+        Ok(())
+    }
+
+    /// A setting that rowlock makes by itself: it would stay on the pool's connection, and hold for whoever has it next.
+    fn judge_setting(&self, sql: &str) -> Result<(), Error> {
+        let Some(name) = lasting_setting(sql, self.dialect()) else { return Ok(()) };
+        self.judge(crate::Policy::Refuse, sql, || {
+            format!(
+                "`{name}` would stay set for the next transaction on this connection; use `.isolation(..)` or `.wait(..)` of the \
+                 kind, or set it where the pool makes its connections"
+            )
+        })?;
+        // Let pass, it is known again when the connection is asked anew.
+        self.shared.sessions.forget_all();
         Ok(())
     }
 
@@ -295,6 +311,27 @@ impl<E: Engine> Inner<E> {
         self.held.insert_unknown(rank, strength);
         Ok(())
     }
+}
+
+/// The isolation level or the server's limit on waits, set for longer than the transaction.
+fn lasting_setting(sql: &str, dialect: Dialect) -> Option<&'static str> {
+    const OF_POSTGRES: [&str; 2] = ["lock_timeout", "default_transaction_isolation"];
+    const OF_INNODB: [&str; 3] = ["innodb_lock_wait_timeout", "transaction_isolation", "tx_isolation"];
+    let names: &[&str] = match dialect {
+        Dialect::Postgres => &OF_POSTGRES,
+        Dialect::MySql | Dialect::MariaDb => &OF_INNODB,
+        Dialect::Sqlite => return None,
+    };
+    let text = sql.to_ascii_lowercase();
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+    // `SET LOCAL` is the transaction's own on PostgreSQL, and the session's on MySQL.
+    let elsewhere: &[&str] = if dialect == Dialect::Postgres { &["local"] } else { &["global"] };
+    if words.get(1).is_some_and(|word| elsewhere.contains(word)) {
+        return None;
+    }
+    let all = dialect == Dialect::Postgres && matches!(words[..], ["reset" | "discard", "all"]);
+    if all { Some("lock_timeout") } else { names.iter().copied().find(|name| words.contains(name)) }
 }
 
 /// CREATE and DROP TEMPORARY TABLE are the only statements on whole tables before which InnoDB does not commit.

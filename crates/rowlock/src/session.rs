@@ -91,6 +91,11 @@ impl<E: Engine> Sessions<E> {
     pub(crate) fn forget(&self, address: usize) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
     }
+
+    /// Nothing that is known may hold any longer: each connection is asked again.
+    pub(crate) fn forget_all(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Isolation levels and read-only as the server has them, and what a rollback to a savepoint gives back.
 
-use rowlock::{Db, Engine, Error, Isolation, Strength};
-use rowlock_testing::{Family, TestDb, engines};
+use rowlock::{Db, Engine, Error, Guard, Isolation, Strength};
+use rowlock_testing::{Engine as Engines, Family, TestDb, engines};
 
 use crate::support::{Inventory, Order, Row};
 use crate::{add, n, open_single};
@@ -139,5 +139,47 @@ engines! { innodb:
         let error = Db::<sqlx::MySql>::builder(crate::support::Shop).open(pool).await.unwrap_err();
         assert!(error.to_string().contains("autocommit is off"), "{error}");
         assert!(error.to_string().contains("set autocommit = 1"), "no way out: {error}");
+    }
+}
+
+engines! { servers:
+    /// What one transaction sets for its session, the next one on the connection would have.
+    async fn a_setting_that_would_stay_is_refused<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let sets: &[&'static str] = match test.engine() {
+            Engines::MariaDb => &["set session tx_isolation = 'repeatable-read'", "set @@session.innodb_lock_wait_timeout = 1"],
+            Engines::MySql => &["set session transaction_isolation = 'repeatable-read'", "set innodb_lock_wait_timeout = 1"],
+            _ => &["set lock_timeout = 1", "set session default_transaction_isolation = 'serializable'", "reset all"],
+        };
+        for sql in sets {
+            let set = async |guard| db.kind("sets").guard(guard).transaction(async |mut tx| {
+                sqlx::query(*sql).execute(&mut tx).await?;
+                Ok::<_, Error>(())
+            }).await;
+            let error = set(Guard::Enforce).await.unwrap_err();
+            assert!(matches!(error, Error::Refused(_)) && error.to_string().contains(".isolation(..)"), "{sql}: {error:?}");
+            // Let pass, it is not taken for unset: the next transaction has the level and the limit that it ought to have.
+            set(Guard::Observe).await.unwrap();
+            if test.family() == Family::InnoDb {
+                let (gap, limit) = db.transaction(async |tx| {
+                    let mut tx = tx.lock::<Order>([5000]).existing().await?;
+                    let gap = test.would_wait("insert into orders (id, n) values (5001, 1)").await;
+                    let limit = sqlx::query_scalar::<E, i64>("select cast(@@innodb_lock_wait_timeout as signed)").fetch_one(&mut tx).await?;
+                    Ok::<_, Error>((gap, limit))
+                }).await.unwrap();
+                assert!(!gap && limit > 1, "{sql}: {gap} {limit}");
+            }
+        }
+    }
+}
+
+engines! { postgres:
+    async fn a_setting_of_the_transaction_passes(test: TestDb) {
+        let db: Db<sqlx::Postgres> = open_single(&test).await;
+        db.transaction(async |mut tx| {
+            sqlx::query("set local lock_timeout = 700").execute(&mut tx).await?;
+            sqlx::query("set application_name = 'shop'").execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await.unwrap();
     }
 }
