@@ -13,7 +13,7 @@
 //! an outcome is what happened, and not what a second look would find. The order is held as by a lock: a change waits only
 //! for rows above all that is held (`acquire`).
 
-use std::{ops::Range, time::Instant};
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use futures_core::future::BoxFuture;
 use futures_util::TryStreamExt;
@@ -29,10 +29,11 @@ use crate::{
     counter::{Batch, Entry},
     deadline,
     engine::{ChangeShape, Changed, Engine, Told},
-    error::Error,
+    error::{Error, KindName},
     held::Standing,
     inner::Inner,
     kind::{Kind, Progress},
+    model::Model,
     place::{Part, Place},
     plan::Step,
     statement::Statement,
@@ -123,6 +124,7 @@ impl<E: Engine> Kind<E> {
     pub async fn update<R: Resource>(&self, change: Change<R>) -> Result<Outcomes<R::Key>, Error> {
         self.shared.knows::<R>()?;
         let keys = typed_keys::<R>(&change.batch)?;
+        check(&self.shared.model(), &self.name, R::RANK, &change.batch)?;
         if change.batch.items.is_empty() {
             return Ok(Outcomes::new(keys, Vec::new()));
         }
@@ -160,7 +162,15 @@ impl<E: Engine> Kind<E> {
                 let sent = Instant::now();
                 let statement = inner.change_statement(&work, 0..1)?;
                 let answer = inner.alone(limit, |connection| E::change(connection, statement)).await?;
-                let Some(changed) = self.answered(inner, answer, &mut progress, (began, sent)).await? else { continue };
+                let changed = match self.answered(inner, answer, &mut progress, (began, sent)).await {
+                    Ok(Some(changed)) => changed,
+                    Ok(None) => continue,
+                    Err(Error::Busy { kind, resource, keys, waited, turned_away }) => {
+                        let waited = waited.filter(|_| batch.wait == Wait::Wait);
+                        return Err(Error::Busy { kind, resource, keys, waited, turned_away });
+                    }
+                    Err(error) => return Err(error),
+                };
                 looks += 1;
                 let rows = [changed.first().map(|changed| work.row(&work.tallies[0], changed))];
                 match (rows, told) {
@@ -193,7 +203,7 @@ fn typed_keys<R: Resource>(batch: &Batch) -> Result<Vec<R::Key>, Error> {
 struct Work<'b> {
     batch: &'b Batch,
     resource: &'static str,
-    column: std::sync::Arc<CounterColumn>,
+    column: Arc<CounterColumn>,
     step: Step,
     /// By key: which items of the batch, in their order.
     items: Vec<Vec<usize>>,
@@ -211,32 +221,36 @@ struct Row {
     done: bool,
 }
 
+/// The column, and what may be left in it, if the batch can be meant.
+fn check(model: &Model, kind: &KindName, rank: u16, batch: &Batch) -> Result<(Arc<CounterColumn>, Interval), Error> {
+    let resource = model.resources[usize::from(rank)].name;
+    let column = model.counter(rank, batch.column).map_err(|reason| Error::Counter {
+        resource,
+        column: batch.column,
+        reason,
+    })?;
+    let bounds = column.range.and(Interval {
+        low: batch.floor.map_or(Interval::ALL.low, i128::from),
+        high: batch.cap.map_or(Interval::ALL.high, i128::from),
+    });
+    for Entry { key, amount, item } in &batch.items {
+        let reason = match item.op {
+            Op::Add(_) if *amount < 0 => "is a negative quantity; use the other of `add` and `subtract`".to_owned(),
+            Op::Set(to) if !column.range.has(to) => {
+                let Interval { low, high } = column.range;
+                format!("does not fit column `{}`, which holds {low} to {high}", column.name)
+            }
+            _ => continue,
+        };
+        return Err(Error::Quantity { kind: kind.clone(), resource, key: key.clone(), amount: *amount, reason });
+    }
+    Ok((column, bounds))
+}
+
 impl<'b> Work<'b> {
     fn new<E: Engine>(inner: &Inner<E>, rank: u16, batch: &'b Batch) -> Result<Work<'b>, Error> {
         let resource = inner.resource(rank).name;
-        let column = inner.model.counter(rank, batch.column).map_err(|reason| Error::Counter {
-            resource,
-            column: batch.column,
-            reason,
-        })?;
-        let bounds = column.range.and(Interval {
-            low: batch.floor.map_or(Interval::ALL.low, i128::from),
-            high: batch.cap.map_or(Interval::ALL.high, i128::from),
-        });
-        for Entry { key, amount, item } in &batch.items {
-            let reason = match item.op {
-                Op::Add(_) if *amount < 0 => "is a negative quantity; use the other of `add` and `subtract`".to_owned(),
-                Op::Set(to) if !column.range.has(to) => {
-                    format!(
-                        "does not fit column `{}`, which holds {} to {}",
-                        column.name, column.range.low, column.range.high
-                    )
-                }
-                _ => continue,
-            };
-            let (kind, key) = (inner.kind.clone(), key.clone());
-            return Err(Error::Quantity { kind, resource, key, amount: *amount, reason });
-        }
+        let (column, bounds) = check(&inner.model, &inner.kind, rank, batch)?;
         let mut order: Vec<usize> = (0..batch.items.len()).collect();
         order.sort_by(|a, b| batch.items[*a].key.cmp(&batch.items[*b].key));
         let mut keys: Vec<KeyValue> = Vec::new();

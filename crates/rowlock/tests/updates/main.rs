@@ -1,0 +1,16 @@
+//! Conditional updates on real servers: outcomes, order, shapes of tables, waits.
+#![allow(clippy::unwrap_used)]
+
+mod model;
+mod order;
+mod outcomes;
+mod schemas;
+#[path = "../support/mod.rs"]
+mod support;
+mod waits;
+
+use rowlock::Counter;
+use support::{Account, Inventory};
+
+const STOCK: Counter<Inventory> = Counter::new("n");
+const BALANCE: Counter<Account> = Counter::new("n");
