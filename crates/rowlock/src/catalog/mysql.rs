@@ -20,7 +20,7 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
         folded: false,
     };
     let mut fingerprints = Vec::new();
-    for database in databases(order) {
+    for database in databases(connection, order).await? {
         // The fingerprint comes first: what changes while the rest is read gives another one at the next look.
         let sql = [FINGERPRINT, SERVER, TABLES, COLUMNS, UNIQUE_KEYS, FOREIGN_KEYS, RULES, TRIGGERS].join(";\n");
         let mut sets = row_sets::<MySql>(connection, sql.replace("database()", &database)).await?;
@@ -58,23 +58,43 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
 
 pub(crate) async fn fingerprint(connection: &mut MySqlConnection, order: &[ResourceInfo]) -> Result<u64, sqlx::Error> {
     let mut fingerprints = Vec::new();
-    for database in databases(order) {
+    for database in databases(connection, order).await? {
         let sql = FINGERPRINT.replace("database()", &database);
         fingerprints.push(digest(&row_sets::<MySql>(connection, sql).await?.next().unwrap_or_default())?);
     }
     Ok(hash(fingerprints))
 }
 
-/// The connection's own database first, then those that the order names, each as an expression of SQL.
-fn databases(order: &[ResourceInfo]) -> Vec<String> {
+/// The connection's own database first, then those that the order names, then those whose tables have foreign keys to any of
+/// these: what happens to a parent locks its children. Each as an expression of SQL.
+async fn databases(connection: &mut MySqlConnection, order: &[ResourceInfo]) -> Result<Vec<String>, sqlx::Error> {
     let mut databases = vec!["database()".to_owned()];
-    for schema in order.iter().filter_map(|resource| TableName::parse(resource.table).schema) {
+    let add = |databases: &mut Vec<String>, schema: &str| {
         let literal = format!("'{}'", schema.replace('\\', r"\\").replace('\'', "''"));
         if !databases.contains(&literal) {
             databases.push(literal);
         }
+    };
+    order
+        .iter()
+        .filter_map(|resource| TableName::parse(resource.table).schema)
+        .for_each(|schema| add(&mut databases, &schema));
+    loop {
+        let known = databases.len();
+        let sql = CHILDREN.replace("database()", &databases.join(", "));
+        let children = match sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_all(&mut *connection).await {
+            Ok(children) => children,
+            // 1227: MariaDB shows them to who has the privilege PROCESS.
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42000") => return Ok(databases),
+            Err(error) => return Err(error),
+        };
+        for row in &children {
+            add(&mut databases, row.try_get(0)?);
+        }
+        if databases.len() == known {
+            return Ok(databases);
+        }
     }
-    databases
 }
 
 fn digest(rows: &[MySqlRow]) -> Result<String, sqlx::Error> {
@@ -203,6 +223,16 @@ fn action(rule: &str) -> Action {
 }
 
 // `convert(.. using utf8mb4)`: some columns of information_schema are sent as bytes, which are no text to sqlx.
+
+/// Databases that have foreign keys to these, and are none of them. MariaDB would open every table there is to fill
+/// `key_column_usage`; what InnoDB keeps by itself is at hand. (`/*!50700` is read by MySQL only, `/*M!` by MariaDB.)
+const CHILDREN: &str = "
+select distinct convert(child using utf8mb4) from (
+    /*!50700 select table_schema as child, referenced_table_schema as parent from information_schema.key_column_usage */
+    /*M! select substring_index(for_name, '/', 1) as child, substring_index(ref_name, '/', 1) as parent
+         from information_schema.innodb_sys_foreign */
+) as links
+where parent in (database()) and child not in (database()) order by 1";
 
 /// MySQL shows a trigger to those who have the privilege TRIGGER, MariaDB (10.11) to all who may use the table. What an
 /// active role grants is not looked into.

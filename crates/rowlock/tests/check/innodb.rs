@@ -118,6 +118,33 @@ rowlock_testing::engines! { innodb:
         db.execute(&format!("drop database {other}")).await;
     }
 
+    /// What happens to a parent locks its children, wherever they stand.
+    async fn children_in_another_database_are_read(db: TestDb) {
+        let other = format!("{}_o", &db.name()[2..]);
+        let before = read(&db, &[]).await;
+        db.execute(&format!(
+            "create table orders (id bigint not null primary key); insert into orders values (10);
+             create database {other}; create table {other}.links (id bigint not null primary key, order_id bigint,
+                 foreign key (order_id) references {}.orders (id) on delete cascade);
+             insert into {other}.links values (1, 10)",
+            db.name()
+        ))
+        .await;
+        let mut session = db.session("deletes").await;
+        session.run("begin").await;
+        session.run("delete from orders where id = 10").await;
+        assert_eq!(db.held(&format!("{other}.links"), "id = 1").await, Some(rowlock::Strength::Update), "on the server");
+        session.run("rollback").await;
+        let catalog = read(&db, &[]).await;
+        assert_ne!(catalog.fingerprint, before.fingerprint, "noticed while running");
+        let delete = "delete from orders where id = 10";
+        let footprint = rowlock_footprint::analyze(delete, catalog.dialect, &catalog.schema).unwrap();
+        let tables: Vec<String> = footprint.locks.iter().map(|lock| lock.table.to_string()).collect();
+        assert_eq!(tables, [format!("{}.orders", db.name()), format!("{other}.links")]);
+        session.close().await;
+        db.execute(&format!("drop database {other}")).await;
+    }
+
     async fn the_default_collation_of_a_database_is_that_of_its_keys(db: TestDb) {
         let other = format!("{}_c", db.name());
         let table: &'static str = format!("{other}.t").leak();
