@@ -161,7 +161,14 @@ impl Servers {
         process.stop(if engine.family() == Family::Postgres { "QUIT" } else { "KILL" })
     }
 
-    /// Starts a server again that crashed, on its data, at its URL.
+    /// Ends a server as its operator does: it ends its sessions itself (PostgreSQL: the fast shutdown), and goes.
+    pub fn shut_down(&self, engine: Engine) -> Result<()> {
+        let home = self.home(engine);
+        let process = Process::load(&home.join("pid")).with_context(|| format!("no {engine} in {}", home.display()))?;
+        process.stop(&fs::read_to_string(home.join("signal"))?)
+    }
+
+    /// Starts a server again that was shut down or crashed, on its data, at its URL.
     pub async fn restart(&self, engine: Engine) -> Result<Server> {
         let home = self.home(engine);
         let port =

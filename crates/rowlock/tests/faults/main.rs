@@ -22,6 +22,7 @@ mod mistakes;
 mod pooler;
 mod schema_change;
 mod server;
+mod shutdown;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
 use rowlock_testing::{Family, TestDb};
