@@ -31,7 +31,7 @@ pub(crate) struct Task {
     /// With commits flushed and not: the default
     #[arg(long)]
     both: bool,
-    /// Only these (cost, batch, order, late, guard, memory); writes no document
+    /// Only these (cost, batch, order, late, merge, guard, memory); writes no document
     #[arg(long = "only")]
     sections: Vec<String>,
 }

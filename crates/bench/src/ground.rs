@@ -56,7 +56,12 @@ pub(crate) async fn lay(engine: Engine, url: &str) -> Result<()> {
 /// Opens rowlock on a pool of its own, whose connections are set as a careful hand would set them too; the hand's side
 /// runs on the same pool.
 pub(crate) async fn open<E: Hand>(url: &str, pragmas: &'static str) -> Result<Db<E>> {
-    let mut options = PoolOptions::<E>::new().max_connections(CONNECTIONS);
+    open_with(url, pragmas, CONNECTIONS).await
+}
+
+/// The same, with so many connections.
+pub(crate) async fn open_with<E: Hand>(url: &str, pragmas: &'static str, connections: u32) -> Result<Db<E>> {
+    let mut options = PoolOptions::<E>::new().max_connections(connections);
     if !pragmas.is_empty() {
         options = options.after_connect(move |connection, _| Box::pin(E::run(connection, pragmas)));
     }

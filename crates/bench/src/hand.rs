@@ -20,10 +20,20 @@ pub(crate) trait Hand: Engine {
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// BEGIN; for each row in the order given: SELECT .. FOR UPDATE, then UPDATE; COMMIT.
-    fn change(pool: &Pool<Self>, ids: &[i64]) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn change_rows(pool: &Pool<Self>, ids: &[i64]) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// BEGIN; one SELECT .. FOR UPDATE a row, in the order given; COMMIT. How long the locking took.
     fn lock(pool: &Pool<Self>, ids: &[i64]) -> impl Future<Output = Result<Duration, sqlx::Error>> + Send;
+
+    /// Subtracts 1 where so much is left, in one statement; how many rows it changed.
+    fn subtract(pool: &Pool<Self>, id: i64) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// The same in a transaction with a ledger row, which comes first; no row is changed when the request is a repeat.
+    fn subtract_once(
+        pool: &Pool<Self>,
+        request: String,
+        id: i64,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Whether the server ended the transaction for a deadlock or a lock wait timeout.
     fn is_conflict(error: &sqlx::Error) -> bool {
@@ -33,7 +43,7 @@ pub(crate) trait Hand: Engine {
 }
 
 macro_rules! by_hand {
-    ($engine:ty, $begin:literal, $lock:literal, $update:literal) => {
+    ($engine:ty, $begin:literal, $lock:literal, $update:literal, $subtract:literal, $enter:literal) => {
         impl Hand for $engine {
             const UPDATE: &'static str = $update;
 
@@ -41,7 +51,7 @@ macro_rules! by_hand {
                 sqlx::raw_sql(sql).execute(connection).await.map(drop)
             }
 
-            async fn change(pool: &Pool<Self>, ids: &[i64]) -> Result<(), sqlx::Error> {
+            async fn change_rows(pool: &Pool<Self>, ids: &[i64]) -> Result<(), sqlx::Error> {
                 let mut tx = pool.begin_with($begin).await?;
                 for id in ids {
                     sqlx::query_as::<_, Row>($lock).bind(id).fetch_one(&mut *tx).await?;
@@ -60,6 +70,20 @@ macro_rules! by_hand {
                 tx.commit().await?;
                 Ok(took)
             }
+
+            async fn subtract(pool: &Pool<Self>, id: i64) -> Result<u64, sqlx::Error> {
+                Ok(sqlx::query($subtract).bind(id).execute(pool).await?.rows_affected())
+            }
+
+            async fn subtract_once(pool: &Pool<Self>, request: String, id: i64) -> Result<u64, sqlx::Error> {
+                let mut tx = pool.begin_with($begin).await?;
+                let mut changed = sqlx::query($enter).bind(request).execute(&mut *tx).await?.rows_affected();
+                if changed == 1 {
+                    changed = sqlx::query($subtract).bind(id).execute(&mut *tx).await?.rows_affected();
+                }
+                tx.commit().await?;
+                Ok(changed)
+            }
         }
     };
 }
@@ -68,7 +92,23 @@ by_hand!(
     Postgres,
     "BEGIN",
     "SELECT * FROM items WHERE id = $1 FOR NO KEY UPDATE",
-    "UPDATE items SET n = n + 1 WHERE id = $1"
+    "UPDATE items SET n = n + 1 WHERE id = $1",
+    "UPDATE items SET n = n - 1 WHERE id = $1 AND n >= 1",
+    "INSERT INTO item_ledger (request, place, quantity, outcome) VALUES ($1, 'items 1', 1, 0) ON CONFLICT DO NOTHING"
 );
-by_hand!(MySql, "BEGIN", "SELECT * FROM items WHERE id = ? FOR UPDATE", "UPDATE items SET n = n + 1 WHERE id = ?");
-by_hand!(Sqlite, "BEGIN IMMEDIATE", "SELECT * FROM items WHERE id = ?", "UPDATE items SET n = n + 1 WHERE id = ?");
+by_hand!(
+    MySql,
+    "BEGIN",
+    "SELECT * FROM items WHERE id = ? FOR UPDATE",
+    "UPDATE items SET n = n + 1 WHERE id = ?",
+    "UPDATE items SET n = n - 1 WHERE id = ? AND n >= 1",
+    "INSERT IGNORE INTO item_ledger (request, place, quantity, outcome) VALUES (?, 'items 1', 1, 0)"
+);
+by_hand!(
+    Sqlite,
+    "BEGIN IMMEDIATE",
+    "SELECT * FROM items WHERE id = ?",
+    "UPDATE items SET n = n + 1 WHERE id = ?",
+    "UPDATE items SET n = n - 1 WHERE id = ? AND n >= 1",
+    "INSERT OR IGNORE INTO item_ledger (request, place, quantity, outcome) VALUES (?, 'items 1', 1, 0)"
+);

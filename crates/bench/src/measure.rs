@@ -5,4 +5,5 @@ pub(crate) mod cost;
 pub(crate) mod guard;
 pub(crate) mod late;
 pub(crate) mod memory;
+pub(crate) mod merge;
 pub(crate) mod order;

@@ -9,7 +9,7 @@ use rowlock_testing::{Engine, Family, Proxy};
 use crate::ground;
 use crate::hand::Hand;
 use crate::measure::batch::Part;
-use crate::measure::{batch, cost, guard, late, order};
+use crate::measure::{batch, cost, guard, late, merge, order};
 use crate::table::{Section, Table};
 use crate::work::{Keys, Pace};
 
@@ -37,7 +37,7 @@ impl Plan<'_> {
         Pace { clients, slice: Duration::from_millis(milliseconds), rounds }
     }
 
-    fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         format!("{}, {}", self.engine, if self.durable { "durable" } else { "not durable" })
     }
 }
@@ -118,6 +118,9 @@ async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<Str
     }
     let version = db.version().to_owned();
     pool.close().await;
+    if plan.wants(Section::Merge) {
+        merge::run::<E>(plan, url, pragmas, table).await?;
+    }
     Ok(version)
 }
 

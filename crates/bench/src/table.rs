@@ -11,6 +11,7 @@ pub(crate) enum Section {
     Batch,
     Order,
     Late,
+    Merge,
     Guard,
     Memory,
 }
@@ -22,8 +23,8 @@ pub(crate) struct Table {
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 6] =
-        [Section::Cost, Section::Batch, Section::Order, Section::Late, Section::Guard, Section::Memory];
+    pub(crate) const ALL: [Section; 7] =
+        [Section::Cost, Section::Batch, Section::Order, Section::Late, Section::Merge, Section::Guard, Section::Memory];
 
     fn title(self) -> &'static str {
         match self {
@@ -31,6 +32,7 @@ impl Section {
             Section::Batch => "A hundred rows in one call",
             Section::Order => "In order against in any order",
             Section::Late => "Late places",
+            Section::Merge => "Merged hot rows",
             Section::Guard => "The guard",
             Section::Memory => "Memory",
         }
@@ -56,6 +58,11 @@ impl Section {
                 "Rows locked and changed one by one in random order, 16 clients: what rowlock makes of a loop over an unsorted payload, \
                  against the bound, the same rows locked in one call. Transactions a second."
             }
+            Section::Merge => {
+                "Subtractions by a merger against a conditional `UPDATE` each by hand, in one process with a pool of 32; each caller asks \
+                 again as soon as it is answered. With a ledger, each request writes a row with its idempotency key and its outcome; \
+                 by hand that is `BEGIN`, `INSERT .. ON CONFLICT DO NOTHING`, the `UPDATE`, `COMMIT`. Subtractions a second."
+            }
             Section::Guard => {
                 "What holding a statement to the order adds, when its text was seen before: ten rows are held, and the statement changes \
                  one of them. Nothing is sent."
@@ -70,6 +77,7 @@ impl Section {
         match self {
             Section::Memory => ["where", "what", "late", "early", "ratio", "middle half", "goal"],
             Section::Late => ["where", "what", "one by one", "in one call", "ratio", "middle half", "goal"],
+            Section::Merge => ["where", "what", "merged", "by hand", "ratio", "middle half", "goal"],
             Section::Guard => ["where", "what", "the guard", "the statement", "ratio", "middle half", "goal"],
             _ => ["where", "what", "rowlock", "by hand", "ratio", "middle half", "goal"],
         }

@@ -12,8 +12,8 @@ mod target;
 
 pub(crate) use counter::{CounterColumn, counter};
 pub use finding::{Finding, Policy, Report, Severity};
-pub(crate) use target::quote;
 pub use target::{Checked, Target, TargetColumn};
+pub(crate) use target::{full_name, quote};
 
 use rowlock_footprint::{Table, TableName, UniqueKey};
 

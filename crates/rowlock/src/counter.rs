@@ -38,7 +38,7 @@ use crate::{
 /// [`Insufficient`](crate::Outcome::Insufficient), and never wraps or is cut. Values above `i64::MAX` (`bigint unsigned`) are
 /// an error, and left alone.
 pub struct Counter<R> {
-    column: &'static str,
+    pub(crate) column: &'static str,
     resource: PhantomData<fn() -> R>,
 }
 

@@ -164,6 +164,53 @@ pub enum Error {
         feature: &'static str,
     },
 
+    /// The merger was closed, or went down with its runtime, before the request had an outcome.
+    #[error("{kind}: the merger is closed")]
+    Closed {
+        /// The kind of transaction.
+        kind: KindName,
+    },
+
+    /// The transaction that a merged request shared with others failed, and each of them with it.
+    #[error("{kind}: the transaction of {requests} merged requests failed: {source}")]
+    Merged {
+        /// The kind of transaction.
+        kind: KindName,
+        /// How many they were.
+        requests: usize,
+        /// Why it failed.
+        source: Arc<Error>,
+    },
+
+    /// The idempotency key of a request is in the ledger for another row, or another quantity.
+    #[error(
+        "{kind}: the request key {request:?} was used before, for another row or quantity; give each request a key of its own"
+    )]
+    RequestReused {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The key.
+        request: String,
+    },
+
+    /// An idempotency key that cannot be kept.
+    #[error("{kind}: the request key {request:?} has to be 1 to 255 bytes without NUL")]
+    RequestKey {
+        /// The kind of transaction.
+        kind: KindName,
+        /// The key.
+        request: String,
+    },
+
+    /// A merger's ledger is not there, or is not what `ledger_sql` makes.
+    #[error("the ledger `{table}` cannot be used; make it with the SQL of `rowlock::ledger_sql`: {source}")]
+    Ledger {
+        /// The table's name, as it was given.
+        table: String,
+        /// What the database says.
+        source: sqlx::Error,
+    },
+
     /// The order does not fit the database; every finding with its way out.
     #[error(transparent)]
     Check(Box<Report>),
@@ -176,22 +223,30 @@ pub enum Error {
 impl Error {
     /// A row is busy: [`Error::Busy`], or attempts that all ended so (by the server's own limit on waits).
     pub fn is_busy(&self) -> bool {
-        match self {
+        match self.root() {
             Error::Busy { .. } => true,
             Error::Exhausted { attempts, .. } => attempts.iter().all(|attempt| attempt.failure == Failure::Busy),
             _ => false,
         }
     }
 
-    /// Whether a gate turned the transaction away before anything was sent ([`Gate`](crate::Gate)): 429, where
-    /// [`is_busy`](Error::is_busy) alone is 409.
+    /// Whether a gate turned the transaction away before anything was sent ([`Gate`](crate::Gate)), or a merger's queue was
+    /// full: 429, where [`is_busy`](Error::is_busy) alone is 409.
     pub fn is_turned_away(&self) -> bool {
-        matches!(self, Error::Busy { turned_away: true, .. })
+        matches!(self.root(), Error::Busy { turned_away: true, .. })
+    }
+
+    /// The error itself; of a merged request, that of the transaction which it shared with others.
+    pub fn root(&self) -> &Error {
+        match self {
+            Error::Merged { source, .. } => source.root(),
+            error => error,
+        }
     }
 
     /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Error::Busy { .. } | Error::Exhausted { .. })
+        matches!(self.root(), Error::Busy { .. } | Error::Exhausted { .. })
     }
 }
 

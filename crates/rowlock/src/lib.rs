@@ -84,6 +84,7 @@
 //! | go on without a lock, so that branches agree | [`Tx::pass`] |
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
 //! | change a number where enough is left, without a lock before | [`Counter`] with [`Kind::update`], [`Tx::update`] |
+//! | subtract for many tasks at once from a few hot rows | [`Kind::merger`] |
 //! | send one statement as a transaction | [`Kind::execute`] |
 //! | make a row that must be there once | [`Tx::guard_creation`] |
 //! | keep who waits for a hot row off the pool's connections | [`Builder::gate`], [`Kind::enters`] |
@@ -148,6 +149,7 @@ mod lock;
 mod lock_where;
 #[doc(hidden)]
 pub mod measure;
+mod merger;
 mod model;
 mod options;
 mod order;
@@ -183,6 +185,7 @@ pub use key::{AsKey, Key, KeyColumn, KeyType, KeyValue};
 pub use kind::Kind;
 pub use lock::Lock;
 pub use lock_where::LockWhere;
+pub use merger::{Merger, MergerBuilder, Subtract, ledger_sql};
 pub use options::{Guard, Isolation, Late, UnknownKeys};
 pub use order::{Before, LockOrder, Resource, ResourceInfo, Start};
 pub use outcome::{Outcome, Outcomes};
@@ -266,6 +269,7 @@ mod guide {
         errors = "docs/guide/errors.md",
         hold_time = "docs/guide/hold-time.md",
         commit_tokens = "docs/guide/commit-tokens.md",
+        merging = "docs/guide/merging.md",
         testing = "docs/guide/testing.md",
         adopting = "docs/guide/adopting.md",
         pools = "docs/guide/pools.md",

@@ -200,11 +200,11 @@ fn typed_keys<R: Resource>(batch: &Batch) -> Result<Vec<R::Key>, Error> {
 }
 
 /// A batch, made ready: its keys in lock order, and what is to be done to each.
-struct Work<'b> {
+pub(crate) struct Work<'b> {
     batch: &'b Batch,
     resource: &'static str,
     column: Arc<CounterColumn>,
-    step: Step,
+    pub(crate) step: Step,
     /// By key: which items of the batch, in their order.
     items: Vec<Vec<usize>>,
     tallies: Vec<Tally>,
@@ -214,9 +214,9 @@ struct Work<'b> {
 
 /// What is known of a row.
 #[derive(Clone, Copy)]
-struct Row {
+pub(crate) struct Row {
     /// Before the change.
-    found: i128,
+    pub(crate) found: i128,
     /// All items of its key were applied.
     done: bool,
 }
@@ -248,7 +248,7 @@ fn check(model: &Model, kind: &KindName, rank: u16, batch: &Batch) -> Result<(Ar
 }
 
 impl<'b> Work<'b> {
-    fn new<E: Engine>(inner: &Inner<E>, rank: u16, batch: &'b Batch) -> Result<Work<'b>, Error> {
+    pub(crate) fn new<E: Engine>(inner: &Inner<E>, rank: u16, batch: &'b Batch) -> Result<Work<'b>, Error> {
         let resource = inner.resource(rank).name;
         let (column, bounds) = check(&inner.model, &inner.kind, rank, batch)?;
         let mut order: Vec<usize> = (0..batch.items.len()).collect();
@@ -282,6 +282,21 @@ impl<'b> Work<'b> {
             found += 1 << 64;
         }
         Row { found, done: changed.done.unwrap_or_else(|| tally.from.has(found)) }
+    }
+
+    /// The value that a statement for all of the keys met in each row; `None`: it told of none.
+    pub(crate) fn found(&self, changed: &[Changed]) -> Result<Vec<Option<i64>>, Error> {
+        let mut found = vec![None; self.tallies.len()];
+        for changed in changed {
+            if let (Some(found), Some(tally)) = (found.get_mut(changed.at), self.tallies.get(changed.at)) {
+                *found = Some(self.number(self.row(tally, changed).found)?);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn number(&self, value: i128) -> Result<i64, Error> {
+        i64::try_from(value).map_err(|_| self.beyond(value))
     }
 
     /// Decides each item by what was found, in turn: the outcomes in the order of the input, and by key the value that is
@@ -409,7 +424,7 @@ impl<E: Engine> Inner<E> {
         Ok(rows)
     }
 
-    fn change_statement(&self, work: &Work<'_>, at: Range<usize>) -> Result<Statement<E>, Error> {
+    pub(crate) fn change_statement(&self, work: &Work<'_>, at: Range<usize>) -> Result<Statement<E>, Error> {
         let (dialect, rank) = (self.dialect(), work.step.rank);
         let target = &self.model.targets[usize::from(rank)];
         let (keys, tallies) = (&work.step.keys[at.clone()], &work.tallies[at]);
@@ -420,7 +435,7 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Takes in locked rows.
-    fn take_in(&self, work: &Work<'_>, rows: &[E::Row], known: &mut [Option<Row>]) -> Result<(), Error> {
+    pub(crate) fn take_in(&self, work: &Work<'_>, rows: &[E::Row], known: &mut [Option<Row>]) -> Result<(), Error> {
         let target = &self.model.targets[usize::from(work.step.rank)];
         for row in rows {
             if let Ok(at) = work.step.keys.binary_search(&E::key(row, target)?) {
@@ -431,7 +446,7 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Writes what was decided here, to rows that are locked.
-    async fn write(&mut self, work: &Work<'_>, values: &[Option<i64>], until: Instant) -> Result<(), Error> {
+    pub(crate) async fn write(&mut self, work: &Work<'_>, values: &[Option<i64>], until: Instant) -> Result<(), Error> {
         let model = self.model.clone();
         let (dialect, rank) = (self.dialect(), work.step.rank);
         let target = &model.targets[usize::from(rank)];

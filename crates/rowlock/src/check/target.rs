@@ -110,7 +110,7 @@ pub(crate) fn quote(dialect: Dialect, name: &str) -> String {
     }
 }
 
-pub(super) fn full_name(dialect: Dialect, name: &TableName) -> String {
+pub(crate) fn full_name(dialect: Dialect, name: &TableName) -> String {
     let table = quote(dialect, &name.name);
     match &name.schema {
         Some(schema) => format!("{}.{table}", quote(dialect, schema)),

@@ -1,0 +1,136 @@
+//! A batch: the requests of one statement, or of one transaction, and what they come to.
+//!
+//! ```text
+//!                     one statement: each row's sum, where it is there        one transaction
+//! no token, no ledger ---> the sum fits, or what was found grants nothing ------------------> answers
+//!                     \--> it grants some of it, or nothing was found: lock those rows, .. --> answers
+//! commit token ----------> lock the rows, read, grant, subtract, token ---------------------> answers
+//! ledger ----------------> lock the rows, read; read the ledger; grant; write both ---------> answers
+//! ```
+//!
+//! **Rows before the ledger.** A request's repeat concerns the same row, so whoever holds the row's lock is alone with the
+//! ledger rows of its requests: a plain read, made after the lock, sees every earlier one, and the new ones are written
+//! with their outcomes at once. The other way round each ledger row would be written twice, and one process's insert would
+//! wait for another's with no place in the lock order. Two that still meet in the ledger (a row that is not there cannot be
+//! locked, and a request key may be used for two rows) meet in the order of request keys; the second finds the key taken,
+//! rolls back, and runs again.
+
+use std::sync::Arc;
+
+use super::{Shared, direct::Direct, grant::grant, ledger::Told, queue::Group, rows};
+use crate::{Start, Tx, engine::Engine, error::Error, failure::Failure};
+
+/// How often a batch with a ledger is run again because its COMMIT was lost, or because a request came into the ledger
+/// meanwhile.
+const AGAIN: usize = 10;
+
+/// Runs the batch and answers everyone in it.
+pub(super) async fn run<E: Engine>(shared: &Shared<E>, direct: &mut Direct<E>, groups: &[Group]) {
+    if shared.ledger.is_some() {
+        direct.release();
+        return entered(shared, groups).await;
+    }
+    let mut rest: Vec<&Group> = groups.iter().collect();
+    if direct.serves(shared, groups) {
+        match direct.subtract(shared, groups).await {
+            Ok(found) => {
+                rest.clear();
+                for (group, found) in groups.iter().zip(found) {
+                    // What was not found may be there all the same: a row that was made while the statement waited.
+                    if found.is_some_and(|there| there >= group.total || group.granted(found) == 0) {
+                        group.answer(found);
+                    } else {
+                        rest.push(group);
+                    }
+                }
+            }
+            Err(error) => return fail(shared, groups.iter(), error),
+        }
+    }
+    if !rest.is_empty() {
+        direct.release();
+        locked(shared, &rest).await;
+    }
+}
+
+/// One transaction: lock, read, grant, subtract.
+async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) {
+    let sums = rows::sums(shared, groups.iter().copied());
+    let work = async |mut tx: Tx<E, Start>| {
+        let locked = rows::lock(tx.inner(), shared, &sums).await?;
+        let found = locked.found.clone();
+        let granted: Vec<i64> = groups.iter().zip(&found).map(|(group, found)| group.granted(*found)).collect();
+        locked.subtract(tx.inner(), granted.into_iter()).await?;
+        Ok::<_, Error>(found)
+    };
+    match shared.kind.transaction(work).await {
+        Ok(found) => groups.iter().zip(found).for_each(|(group, found)| group.answer(found)),
+        Err(error) => fail(shared, groups.iter().copied(), error),
+    }
+}
+
+/// One transaction, with the ledger.
+async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) {
+    let Some(ledger) = &shared.ledger else { return };
+    let sums = rows::sums(shared, groups.iter());
+    let mut runs = 0;
+    let told = loop {
+        let work = async |mut tx: Tx<E, Start>| {
+            let inner = tx.inner();
+            let locked = rows::lock(inner, shared, &sums).await?;
+            let known = ledger.read(inner, groups).await?;
+            let entries = ledger.grant(groups, &locked.found, known);
+            ledger.write(inner, entries.new).await?;
+            locked.subtract(inner, entries.granted.into_iter()).await?;
+            Ok::<_, Error>(entries.told)
+        };
+        runs += 1;
+        match shared.kind.transaction(work).await {
+            Ok(told) => break told,
+            // Its own rows in the ledger tell whether it was committed.
+            Err(Error::CommitUnknown { .. }) if runs < AGAIN => {}
+            Err(Error::Database(error))
+                if runs < AGAIN && Failure::of::<E>(shared.kind.shared.dialect, &error) == Failure::Duplicate => {}
+            Err(error) => return fail(shared, groups.iter(), error),
+        }
+    };
+    for (slot, told) in groups.iter().flat_map(|group| &group.slots).zip(told) {
+        slot.answer(match told {
+            Told::Outcome(outcome) => Ok(outcome),
+            Told::Reused => Err(Error::RequestReused {
+                kind: shared.kind.name.clone(),
+                request: slot.request.as_deref().unwrap_or_default().to_owned(),
+            }),
+        });
+    }
+}
+
+/// Tells everyone why they have no outcome.
+fn fail<'a, E: Engine>(shared: &Shared<E>, groups: impl Iterator<Item = &'a Group>, error: Error) {
+    let groups: Vec<&Group> = groups.collect();
+    let requests = groups.iter().map(|group| group.slots.len()).sum();
+    let source = Arc::new(error);
+    for slot in groups.iter().flat_map(|group| &group.slots) {
+        slot.answer(Err(Error::Merged { kind: shared.kind.name.clone(), requests, source: source.clone() }));
+    }
+}
+
+impl Group {
+    /// How much of what is asked for is granted where `found` is there.
+    fn granted(&self, found: Option<i64>) -> i64 {
+        match found {
+            Some(found) if found >= self.total => self.total,
+            found => grant(found, self.slots.iter().map(|slot| slot.quantity), |_| ()),
+        }
+    }
+
+    /// Tells everyone its outcome.
+    fn answer(&self, found: Option<i64>) {
+        let mut slots = self.slots.iter();
+        grant(found, self.slots.iter().map(|slot| slot.quantity), |outcome| {
+            if let Some(slot) = slots.next() {
+                slot.answer(Ok(outcome));
+            }
+        });
+    }
+}
