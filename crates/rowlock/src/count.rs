@@ -17,6 +17,7 @@ pub(crate) enum Event {
     Violation,
     Refusal,
     Busy,
+    Conflict,
     Queued,
     TurnedAway,
     Cancelled,
@@ -75,6 +76,8 @@ counters! {
     refusals = "rowlock_refusals_total" for Event::Refusal,
     /// Locking calls that ended busy.
     busy = "rowlock_busy_total" for Event::Busy,
+    /// Edits that met another version than the one that was read ([`Saved::Conflict`](crate::Saved)).
+    conflicts = "rowlock_conflicts_total" for Event::Conflict,
     /// Transactions that waited at a gate ([`Gate`](crate::Gate)), before they took a connection.
     queued = "rowlock_queued_total" for Event::Queued,
     /// Transactions that a gate turned away: its queue was full, or did not move within the wait limit.

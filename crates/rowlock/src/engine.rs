@@ -16,7 +16,7 @@ use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr,
 use crate::{
     KeyValue, ResourceInfo,
     catalog::Catalog,
-    check::{Finding, Target},
+    check::{Finding, Target, TargetColumn},
     failure::Failure,
     options::{Isolation, Options},
     session::Session,
@@ -185,6 +185,12 @@ pub trait Driver: Database {
         keys: &[KeyValue],
         room: usize,
     ) -> Result<Self::Arguments, sqlx::Error>;
+    /// The placeholder, the `number`-th of its text, for a value of a key column that the column is compared with.
+    fn key_value(column: &TargetColumn, number: usize) -> String;
+    /// The same in a table of values that is joined with the resource's.
+    fn joined_key_value(column: &TargetColumn, number: usize) -> String;
+    /// Adds a key's values, one a column. One that its column cannot hold is added as NULL: no row is equal to it.
+    fn add_key(arguments: &mut Self::Arguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error>;
     /// The key of a row that [`Driver::lock_text`] gave.
     fn key(row: &Self::Row, target: &Target) -> Result<KeyValue, sqlx::Error>;
     /// Whether [`Driver::claim_text`] claims among keys that were looked for before.
@@ -202,10 +208,6 @@ pub trait Driver: Database {
     /// What is added to a condition for rows beyond a key, as the database sorts them: where claims are among keys.
     fn beyond_text(_: &Target) -> String {
         String::new()
-    }
-    /// Adds a key to the arguments of a condition: where claims are among keys.
-    fn add_key(_: &mut Self::Arguments, _: &Target, _: &KeyValue) -> Result<(), sqlx::Error> {
-        Ok(())
     }
     /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
     fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures_core::future::BoxFuture;
 
 use crate::{
-    AsKey, Resource,
+    AsKey, KeyValue, Resource,
     count::Event,
     engine::Engine,
     error::Error,
@@ -41,16 +41,21 @@ impl<E: Engine> Kind<E> {
         if let Err(Error::OtherOrder { resource, .. }) = self.shared.knows::<R>() {
             self.entries = Err(resource);
         }
+        self.enters_value(R::RANK, keys.into_iter().map(|key| key.as_key()))
+    }
+
+    /// The same for the resource at `rank` of this database's order.
+    pub(crate) fn enters_value(mut self, rank: u16, keys: impl IntoIterator<Item = KeyValue>) -> Self {
         let Ok(entries) = &mut self.entries else { return self };
-        let at = match entries.binary_search_by_key(&R::RANK, |(rank, _)| *rank) {
+        let at = match entries.binary_search_by_key(&rank, |(rank, _)| *rank) {
             Ok(at) => at,
             Err(at) => {
-                entries.insert(at, (R::RANK, Vec::new()));
+                entries.insert(at, (rank, Vec::new()));
                 at
             }
         };
         let rows = &mut entries[at].1;
-        rows.extend(keys.into_iter().map(|key| key.as_key()));
+        rows.extend(keys);
         rows.sort_unstable();
         rows.dedup();
         self

@@ -155,6 +155,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// An [`Edit`](crate::Edit) that cannot be. Nothing was written.
+    #[error("`{resource}`{}: {reason}", column.map_or(String::new(), |c| format!(", column `{c}`")))]
+    Edit {
+        /// The resource.
+        resource: &'static str,
+        /// The column, where it is one's fault.
+        column: Option<&'static str>,
+        /// What is wrong, and the way out.
+        reason: String,
+    },
+
     /// Something needs rowlock's own tables and they are not there.
     #[error(
         "{feature} needs rowlock's own tables: call `db.install().await` once, or run the SQL of `rowlock::install_sql` in your migrations"

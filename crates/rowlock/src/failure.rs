@@ -30,6 +30,8 @@ pub enum Failure {
     StalePlan,
     /// The server ended the session because its transaction was idle for too long (25P03).
     Idle,
+    /// The row's version was not the one that was decided on ([`Kind::revise`](crate::Kind::revise)).
+    Conflict,
     /// Anything else: the statement is wrong, or a constraint forbids it.
     Other,
 }
@@ -38,7 +40,7 @@ impl Failure {
     /// The whole transaction may be run again: nothing of it is left, and another run may fare better.
     pub fn is_transient(self) -> bool {
         match self {
-            Failure::Deadlock | Failure::Serialization | Failure::Busy => true,
+            Failure::Deadlock | Failure::Serialization | Failure::Busy | Failure::Conflict => true,
             Failure::ConnectionLost | Failure::StalePlan | Failure::Idle => true,
             Failure::Cancelled | Failure::Duplicate | Failure::SchemaChanged | Failure::Other => false,
         }
@@ -86,6 +88,7 @@ impl fmt::Display for Failure {
             Failure::SchemaChanged => "schema changed",
             Failure::StalePlan => "stale plan",
             Failure::Idle => "idle for too long",
+            Failure::Conflict => "version conflict",
             Failure::Other => "error",
         })
     }

@@ -85,6 +85,7 @@
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
 //! | change a number where enough is left, without a lock before | [`Counter`] with [`Kind::update`], [`Tx::update`] |
 //! | subtract for many tasks at once from a few hot rows | [`Kind::merger`] |
+//! | write what was decided on a row as it was read, or nothing | [`Versioned`], [`Edit`] with [`Kind::save`], [`Kind::revise`], [`Tx::save`] |
 //! | send one statement as a transaction | [`Kind::execute`] |
 //! | make a row that must be there once | [`Tx::guard_creation`] |
 //! | keep who waits for a hot row off the pool's connections | [`Builder::gate`], [`Kind::enters`] |
@@ -129,6 +130,7 @@ mod counter;
 mod creation;
 mod db;
 mod deadline;
+mod edit_text;
 mod engine;
 mod enter;
 mod error;
@@ -158,6 +160,8 @@ mod place;
 mod plan;
 mod pooler;
 mod query;
+mod revise;
+mod save;
 mod savepoint;
 mod session;
 mod single;
@@ -166,6 +170,7 @@ mod tally;
 mod token;
 mod transaction;
 mod update;
+mod versioned;
 
 pub use builder::Builder;
 pub use catalog::Catalog;
@@ -243,6 +248,7 @@ pub use rowlock_footprint::{Dialect, Strength};
 pub use rowlock_macros::lock_order;
 pub use savepoint::Savepoint;
 pub use transaction::Tx;
+pub use versioned::{Edit, Saved, Versioned};
 
 /// A result whose error is rowlock's, unless said otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

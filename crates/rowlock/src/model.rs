@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use rowlock_footprint::{Dialect, Schema, TableName, analyze};
+use rowlock_footprint::{Dialect, Schema, Table, TableName, analyze};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use crate::{
@@ -78,6 +78,24 @@ impl Model {
         footing
     }
 
+    /// The table of the resource at `rank`.
+    pub(crate) fn table(&self, rank: u16) -> Option<&Table> {
+        self.schema.table(&self.targets[usize::from(rank)].name)
+    }
+
+    /// The column `name` of the resource at `rank` as a counter, checked once; else why it is none.
+    pub(crate) fn counter(&self, rank: u16, name: &'static str) -> Result<Arc<CounterColumn>, String> {
+        if let Some(known) = read(&self.counters).get(&(rank, name)) {
+            return known.clone();
+        }
+        let found = match self.table(rank) {
+            Some(table) => counter(self.dialect, table, name).map(Arc::new),
+            None => Err("its table is not there".into()),
+        };
+        write(&self.counters).insert((rank, name), found.clone());
+        found
+    }
+
     /// The resource whose rows the text locks without waiting, if it does.
     pub(crate) fn nowait(&self, sql: &str) -> Option<&'static str> {
         match &*self.footing(sql) {
@@ -95,20 +113,6 @@ impl Model {
         let text: Arc<str> = E::lock_text(self.dialect, &self.targets[usize::from(rank)], shape).into();
         write(&self.texts).insert((rank, shape), text.clone());
         (AssertSqlSafe(text).into_sql_str(), true)
-    }
-
-    /// The column `name` of the resource at `rank` as a counter, checked once; else why it is none.
-    pub(crate) fn counter(&self, rank: u16, name: &'static str) -> Result<Arc<CounterColumn>, String> {
-        if let Some(known) = read(&self.counters).get(&(rank, name)) {
-            return known.clone();
-        }
-        let table = self.schema.table(&self.targets[usize::from(rank)].name);
-        let found = match table {
-            Some(table) => counter(self.dialect, table, name).map(Arc::new),
-            None => Err("its table is not there".into()),
-        };
-        write(&self.counters).insert((rank, name), found.clone());
-        found
     }
 
     /// The text that changes a counter of the resource at `rank`, made once.

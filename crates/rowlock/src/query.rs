@@ -64,6 +64,15 @@ impl<E: Engine> Query<E> {
         self
     }
 
+    /// Binds a key, a value a column.
+    pub(crate) fn bind_key(mut self, key: &KeyValue, target: &Target) -> Self {
+        self.bound.extend(key.columns().iter().cloned().map(Bound::Key));
+        if let Err(fault) = E::add_key(&mut self.arguments, target, key) {
+            self.fault.get_or_insert(fault.into());
+        }
+        self
+    }
+
     /// Sends it; how many rows it changed.
     ///
     /// # Errors

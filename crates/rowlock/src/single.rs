@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_core::future::BoxFuture;
 use futures_util::TryStreamExt;
 use rand::Rng;
-use rowlock_footprint::Dialect;
+use rowlock_footprint::{Dialect, Wait};
 use sqlx::{AssertSqlSafe, Either, SqlSafeStr};
 
 use crate::{
@@ -92,6 +92,7 @@ impl<E: Engine> Kind<E> {
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             }
             Failure::Busy if self.shared.dialect == Dialect::Sqlite => {
+                drop(inner);
                 self.wait_for_writer(progress, sent.elapsed()).await?;
             }
             failure if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) => {
@@ -101,6 +102,9 @@ impl<E: Engine> Kind<E> {
             failure if failure.is_transient() => {
                 if failure == Failure::StalePlan {
                     inner.connection.retire().await;
+                } else {
+                    // Nobody waits on a connection for his next turn.
+                    drop(inner);
                 }
                 self.failed(progress, began, failure, error.to_string()).await?;
             }
@@ -159,7 +163,9 @@ impl<E: Engine> Inner<E> {
         let answer = send(self.connection.get());
         // In a file there is nobody to cancel it, and nothing waits longer than its own limit.
         let limit = if self.model.dialect == Dialect::Sqlite { crate::options::LONGEST } else { limit };
-        let (answer, cancelled) = deadline::within(&shared, session, Instant::now() + limit, answer).await;
+        // No time to wait for a row is some time to answer.
+        let until = deadline::of(if limit.is_zero() { Wait::NoWait } else { Wait::Wait }, limit);
+        let (answer, cancelled) = deadline::within(&shared, session, until, answer).await;
         if shortened {
             self.set_busy_timeout(own).await?;
         }

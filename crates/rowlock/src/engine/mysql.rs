@@ -18,7 +18,7 @@ use super::{Driver, Engine, Road, Shape, forward, made, placeholders, where_text
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
-    check::{Finding, Severity, Target},
+    check::{Finding, Severity, Target, TargetColumn},
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -256,6 +256,20 @@ impl Driver for MySql {
             }
         }
         Ok(arguments)
+    }
+
+    fn key_value(column: &TargetColumn, _: usize) -> String {
+        // A bare number or text takes the column's type and collation; a join of tables needs them said.
+        match column.key {
+            KeyType::Integer | KeyType::Text => "?".into(),
+            KeyType::Uuid | KeyType::Bytes => "CAST(? AS BINARY)".into(),
+        }
+    }
+
+    fn joined_key_value(column: &TargetColumn, _: usize) -> String {
+        let mut sql = String::new();
+        value(&mut sql, column);
+        sql
     }
 
     fn key(row: &MySqlRow, target: &Target) -> Result<KeyValue, sqlx::Error> {

@@ -18,7 +18,7 @@ use super::{Driver, Engine, Road, Shape, forward, made, where_text};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
-    check::Target,
+    check::{Target, TargetColumn},
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -235,6 +235,27 @@ impl Driver for Postgres {
             added.map_err(sqlx::Error::Encode)?;
         }
         Ok(arguments)
+    }
+
+    fn key_value(column: &TargetColumn, number: usize) -> String {
+        format!("${number}::{}", array_type(column.key))
+    }
+
+    fn joined_key_value(column: &TargetColumn, number: usize) -> String {
+        Self::key_value(column, number)
+    }
+
+    fn add_key(arguments: &mut Self::Arguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
+        for (value, column) in key.columns().iter().zip(&target.columns) {
+            let added = match column.key {
+                KeyType::Integer => arguments.add(big(value)),
+                KeyType::Uuid => arguments.add(uuid(value)),
+                KeyType::Text => arguments.add(text(value)),
+                KeyType::Bytes => arguments.add(bytes(value)),
+            };
+            added.map_err(sqlx::Error::Encode)?;
+        }
+        Ok(())
     }
 
     fn key(row: &PgRow, target: &Target) -> Result<KeyValue, sqlx::Error> {

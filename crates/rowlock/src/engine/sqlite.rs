@@ -15,7 +15,7 @@ use super::{Driver, Engine, Road, Shape, forward, placeholders, where_text};
 use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
-    check::Target,
+    check::{Target, TargetColumn},
     failure::Failure,
     options::{Isolation, Options},
     session::Session,
@@ -141,6 +141,18 @@ impl Driver for Sqlite {
         let filler = keys.last().into_iter().cycle().take(room.saturating_sub(keys.len()));
         keys.iter().chain(filler).try_for_each(|key| bind(&mut arguments, key))?;
         Ok(arguments)
+    }
+
+    fn key_value(_: &TargetColumn, _: usize) -> String {
+        "?".into()
+    }
+
+    fn add_key(arguments: &mut SqliteArguments, _: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
+        bind(arguments, key)
+    }
+
+    fn joined_key_value(column: &TargetColumn, number: usize) -> String {
+        Self::key_value(column, number)
     }
 
     fn key(row: &SqliteRow, target: &Target) -> Result<KeyValue, sqlx::Error> {
