@@ -31,6 +31,8 @@ pub(crate) struct Demand {
     pub(crate) waits: bool,
     /// A foreign key's check.
     pub(crate) parent: bool,
+    /// That is made at COMMIT, when what lies above may be held.
+    pub(crate) at_commit: bool,
 }
 
 pub(crate) enum DemandedRows {
@@ -71,7 +73,7 @@ impl Footing {
             Checked { verb: footprint.verb, demands: Vec::new(), opaque: footprint.opaque, undeclared: Vec::new() };
         for lock in footprint.locks {
             match model.rank(&lock.table) {
-                Some(rank) => checked.demands.extend(Demand::new(rank, &model.targets[usize::from(rank)], lock)),
+                Some(rank) => checked.demands.extend(Demand::new(rank, model, lock)),
                 // A new row is nobody else's, and a parent's check is over before anything is decided on it.
                 None if matches!(lock.cause, Cause::Insert | Cause::ForeignKey(_) | Cause::Read) => {}
                 None => {
@@ -90,7 +92,9 @@ impl Footing {
 }
 
 impl Demand {
-    fn new(rank: u16, target: &Target, lock: Lock) -> Option<Demand> {
+    fn new(rank: u16, model: &Model, lock: Lock) -> Option<Demand> {
+        let target = &model.targets[usize::from(rank)];
+        let at_commit = matches!(&lock.cause, Cause::ForeignKey(name) if model.is_deferred(&lock.table, name));
         let rows = match lock.rows {
             Rows::Fresh => return None,
             Rows::Unknown => DemandedRows::Unknown,
@@ -119,6 +123,7 @@ impl Demand {
             insert: lock.cause == Cause::Insert,
             waits: lock.wait == Wait::Wait,
             parent: matches!(lock.cause, Cause::ForeignKey(_)),
+            at_commit,
         })
     }
 

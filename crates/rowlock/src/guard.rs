@@ -34,6 +34,8 @@ struct Needs {
     rows: Vec<(Place, Strength, Standing)>,
     /// Rows that the statement makes, in its own order.
     made: Vec<(Place, Strength, Standing)>,
+    /// Some of the rows are locked at COMMIT, by a deferred foreign key.
+    at_commit: bool,
 }
 
 impl Needs {
@@ -158,7 +160,10 @@ impl<E: Engine> Inner<E> {
                                 self.held.insert(place, demand.strength);
                             }
                             standing if demand.insert => needs.make(place, demand.strength, standing),
-                            standing => needs.rows.push((place, demand.strength, standing)),
+                            standing => {
+                                needs.at_commit |= demand.at_commit;
+                                needs.rows.push((place, demand.strength, standing));
+                            }
                         }
                     }
                 }
@@ -216,7 +221,9 @@ impl<E: Engine> Inner<E> {
         };
         // Who does not wait has them locked first: the statement itself knows no NOWAIT.
         let at_once = !looked && self.options.wait.is_zero();
-        let first = !needs.rows.is_empty() && (!ahead || !in_order || at_once);
+        // A parent that is checked at COMMIT would be waited for when the transaction holds more: it is locked now.
+        let now = at_once || needs.at_commit;
+        let first = !needs.rows.is_empty() && (!ahead || !in_order || now);
         if first && self.options.guard > Guard::Observe {
             return Ok(Admission::First(Plan::new(
                 needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),

@@ -65,6 +65,11 @@ impl Model {
         self.ranks.get(table).copied()
     }
 
+    /// Whether the foreign key of that name to `parent` is checked at COMMIT.
+    pub(crate) fn is_deferred(&self, parent: &TableName, name: &str) -> bool {
+        self.schema.children(parent).any(|(_, key)| key.deferred && key.name == name)
+    }
+
     /// What the text of a statement locks, worked out once.
     pub(crate) fn footing(&self, sql: &str) -> Arc<Footing> {
         if let Some(footing) = read(&self.footings).get(sql) {

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use rowlock::{Db, Engine, Error, Guard, KeyValue, Place, Reach, Result, Tx};
+use rowlock::{Db, Engine, Error, Guard, KeyValue, Place, Reach, Result, Strength, Tx};
 use rowlock_testing::{Family, TestDb, engines};
 use sqlx::SqlSafeStr;
 use support::{Account, Inventory, Order, open, open_with};
@@ -260,6 +260,38 @@ engines! {
 }
 
 engines! { postgres:
+    /// COMMIT would wait for it, with all in hand that came after.
+    async fn a_parent_that_is_checked_at_commit_is_locked_by_the_statement(test: TestDb) {
+        let db: Db<sqlx::Postgres> = open(&test).await;
+        test.execute(
+            "create table links (id bigint primary key, order_id bigint references orders (id) deferrable initially deferred)",
+        ).await;
+        db.refresh().await.unwrap();
+        let naive = test.schedule(
+            "shop: begin
+             other: begin
+             shop: insert into links (id, order_id) values (500, 10)
+             shop: update inventories set n = n - 1 where id = 20
+             other: select * from orders where id = 10 for update
+             other: update inventories set n = n - 1 where id = 20
+             shop: commit",
+        ).await;
+        assert_eq!(naive.deadlocks().count(), 1, "{naive}");
+        db.transaction(async |mut tx| {
+            sqlx::query("insert into links (id, order_id) values (501, 10)").execute(&mut tx).await?;
+            assert_eq!(test.held("orders", "id = 10").await, Some(Strength::KeyShare));
+            Ok::<_, Error>(())
+        }).await.unwrap();
+        // BEGIN, the lock, the statement, COMMIT; and nothing more for a parent that is held.
+        assert_eq!(db.counts().statements, 4);
+        db.transaction(async |tx| {
+            let mut tx = tx.lock::<Order>([10]).await?;
+            sqlx::query("insert into links (id, order_id) values (502, 10)").execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        }).await.unwrap();
+        assert_eq!(db.counts().statements, 8);
+    }
+
     async fn a_statement_that_could_not_be_prepared_commits_nothing(test: TestDb) {
         let db: Db<sqlx::Postgres> = open(&test).await;
         let result = db.transaction(async |mut tx| {
