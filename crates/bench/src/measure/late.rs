@@ -17,7 +17,7 @@ use crate::work::{Keys, Pace, Tally, Work, alternate};
 
 pub(crate) async fn run<E: Hand>(place: &str, db: &Db<E>, keys: Keys, pace: Pace) -> Result<Row> {
     let before = db.counts();
-    let [late, up_front] = alternate([&one_by_one(db), &in_one_call(db)], keys, pace).await?;
+    let [late, up_front] = alternate([&one_by_one(db), &order::in_order(db)], keys, pace).await?;
     let after = db.counts();
     let restarts = (after.restarts - before.restarts) as f64 / late.total.done.max(1) as f64;
     let deadlocks = after.deadlocks - before.deadlocks;
@@ -52,15 +52,4 @@ async fn change<E: Hand>(db: &Db<E>, ids: &[i64]) -> rowlock::Result<()> {
         Ok(())
     })
     .await
-}
-
-fn in_one_call<E: Hand>(db: &Db<E>) -> Work {
-    let db = db.clone();
-    Arc::new(move |ids| {
-        let db = db.clone();
-        Box::pin(async move {
-            order::change(&db, &ids).await?;
-            Ok(Tally { done: 1, ..Tally::default() })
-        })
-    })
 }

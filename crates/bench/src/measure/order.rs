@@ -37,7 +37,8 @@ fn unordered(side: &Side) -> String {
     format!("{}, {:.2} deadlocks a transaction, {failed:.1} % given up", rate(side.rate()), again as f64 / all)
 }
 
-fn in_order<E: Hand>(db: &Db<E>) -> Work {
+/// All rows by one call.
+pub(crate) fn in_order<E: Hand>(db: &Db<E>) -> Work {
     let db = db.clone();
     Arc::new(move |ids| {
         let db = db.clone();
@@ -48,7 +49,7 @@ fn in_order<E: Hand>(db: &Db<E>) -> Work {
     })
 }
 
-pub(crate) async fn change<E: Hand>(db: &Db<E>, ids: &[i64]) -> rowlock::Result<()> {
+async fn change<E: Hand>(db: &Db<E>, ids: &[i64]) -> rowlock::Result<()> {
     db.transaction(async |tx| {
         let (mut tx, _) = tx.lock::<Item>(ids).fetch_all::<Record>().await?;
         for id in ids {
