@@ -84,7 +84,6 @@ impl<E: Engine> Inner<E> {
         match ask.wait {
             Wait::Wait => {
                 let taken = self.admit_step(step, statement).await?;
-                let began = Instant::now();
                 let mut rows = match taken.keys.len() {
                     0 => self.lock_rows(step, Wait::Wait, ask.limit).await?,
                     all if all == step.keys.len() => taken.rows,
@@ -95,9 +94,9 @@ impl<E: Engine> Inner<E> {
                     }
                 };
                 if rows.len() < step.keys.len() {
-                    rows = self.look_again(step, rows, ask, &own).await?;
+                    rows = Box::pin(self.look_again(step, rows, ask, &own)).await?;
                 }
-                tracing::trace!(kind = %self.kind, rank = step.rank, rows = rows.len(), waited = ?began.elapsed(), "rowlock: locked");
+                tracing::trace!(kind = %self.kind, rank = step.rank, rows = rows.len(), "rowlock: locked");
                 Ok(rows)
             }
             Wait::NoWait => {
@@ -146,7 +145,7 @@ impl<E: Engine> Inner<E> {
         let taken = match first {
             Some(standing) => {
                 let keys = if ahead { late } else { step.keys.clone() };
-                self.take_late(Step { keys, ..step.clone() }, standing, statement).await?
+                Box::pin(self.take_late(Step { keys, ..step.clone() }, standing, statement)).await?
             }
             None => Taken::nothing(),
         };

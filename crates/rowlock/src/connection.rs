@@ -16,9 +16,10 @@
 //! transaction are let go once the control connection has ended the session, as a rule within milliseconds; when the
 //! server cannot be reached, once it notices that the client is gone.
 
-use std::{fmt::Write, sync::Arc};
+use std::{borrow::Cow, fmt::Write, sync::Arc};
 
-use sqlx::{AssertSqlSafe, SqlSafeStr, pool::PoolConnection};
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, pool::PoolConnection};
+use sqlx_core::transaction::TransactionManager;
 
 use rowlock_footprint::Dialect;
 
@@ -35,20 +36,23 @@ pub(crate) struct Connection<E: Engine> {
     /// The server's number for the session.
     pub(crate) session: Option<i64>,
     pub(crate) read_only: bool,
+    /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
+    managed: bool,
     /// SQLite: the limit on waits that the connection had of its own is to be set again.
     shortened: bool,
     shared: Arc<Shared<E>>,
 }
 
 impl<E: Engine> Connection<E> {
-    /// Takes a connection from the pool and begins a transaction on it. The session's number is known from its last
+    /// Begins a transaction on a connection of the pool's. The session's number is known from its last
     /// transaction, or comes with the answer to BEGIN.
     pub(crate) async fn begin(
         shared: &Arc<Shared<E>>,
+        inner: PoolConnection<E>,
         options: &Options,
         isolation: Option<Isolation>,
     ) -> Result<Self, sqlx::Error> {
-        let mut connection = Connection::acquire(shared).await?;
+        let mut connection = Connection::new(shared, inner);
         let known = connection.known().await?;
         let own = Session { number: 0, wait: shared.own_wait, read_committed: false };
         let sqlite = shared.dialect == Dialect::Sqlite;
@@ -63,7 +67,14 @@ impl<E: Engine> Connection<E> {
         {
             shared.sessions.set_wait(address, E::backstop(options));
         }
-        match E::batch(connection.get(), AssertSqlSafe(begin).into_sql_str()).await {
+        connection.managed =
+            session.is_some() && !options.commit_token && !(sqlite && (options.read_only || connection.shortened));
+        let begun = if connection.managed {
+            E::TransactionManager::begin(connection.get(), Some(text(begin))).await.map(|()| None)
+        } else {
+            E::batch(connection.get(), text(begin)).await
+        };
+        match begun {
             Ok(answer) => connection.session = connection.session.or(answer),
             Err(error) => {
                 // It may have been set, or not.
@@ -76,15 +87,19 @@ impl<E: Engine> Connection<E> {
 
     /// Takes a connection from the pool, for a statement outside a transaction.
     pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
-        let inner = shared.pool.acquire().await?;
-        Ok(Connection {
+        Ok(Connection::new(shared, shared.pool.acquire().await?))
+    }
+
+    fn new(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
+        Connection {
             inner: Some(inner),
             open: false,
             session: None,
             read_only: false,
+            managed: false,
             shortened: false,
             shared: shared.clone(),
-        })
+        }
     }
 
     /// Its session, and the address that it is known by, where it keeps one.
@@ -112,9 +127,9 @@ impl<E: Engine> Connection<E> {
         self.inner.as_mut().expect("a connection is there until it is dropped")
     }
 
-    /// COMMIT, with whatever `sql` has before it. The connection returns to the pool only when the answer came.
-    pub(crate) async fn commit(mut self, sql: String) -> Result<(), sqlx::Error> {
-        self.finish(sql).await
+    /// COMMIT, with the token's row written `before` it. The connection returns to the pool only when the answer came.
+    pub(crate) async fn commit(mut self, before: Option<String>) -> Result<(), sqlx::Error> {
+        self.finish(before.map_or("COMMIT".into(), |before| format!("{before}; COMMIT").into())).await
     }
 
     /// ROLLBACK. An error hangs up, which rolls back too.
@@ -133,22 +148,34 @@ impl<E: Engine> Connection<E> {
         }
     }
 
-    async fn finish(&mut self, mut sql: String) -> Result<(), sqlx::Error> {
+    async fn finish(&mut self, mut sql: Cow<'static, str>) -> Result<(), sqlx::Error> {
         if self.read_only && self.shared.dialect == Dialect::Sqlite {
             // There it is a setting of the connection, not of the transaction.
-            sql.push_str("; PRAGMA query_only = 0");
+            sql.to_mut().push_str("; PRAGMA query_only = 0");
         }
         if self.shortened {
-            let _ = write!(sql, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
+            let _ = write!(sql.to_mut(), "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
         }
         if !self.shared.straight {
             // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it
             // closes by itself.
             self.session = None;
         }
-        E::batch(self.get(), AssertSqlSafe(sql).into_sql_str()).await?;
+        match (self.managed, sql.as_ref()) {
+            (true, "COMMIT") => E::TransactionManager::commit(self.get()).await?,
+            (true, _) => E::TransactionManager::rollback(self.get()).await?,
+            (false, _) => drop(E::batch(self.get(), text(sql)).await?),
+        }
         self.open = false;
         Ok(())
+    }
+}
+
+/// What is always the same is sent as it is, without a copy.
+fn text(sql: Cow<'static, str>) -> SqlStr {
+    match sql {
+        Cow::Borrowed(sql) => sql.into_sql_str(),
+        Cow::Owned(sql) => AssertSqlSafe(sql).into_sql_str(),
     }
 }
 

@@ -45,7 +45,7 @@ macro_rules! counters {
                 let (counter, metric) = match event { $($pattern => (&self.$name, $metric),)+ };
                 counter.fetch_add(1, Relaxed);
                 if event != Event::Statement {
-                    metrics::counter!(metric, "kind" => kind.to_string()).increment(1);
+                    metrics::counter!(metric, "kind" => kind.label()).increment(1);
                 }
             }
         }

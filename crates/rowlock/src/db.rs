@@ -30,6 +30,7 @@ use crate::{
     model::Model,
     options::Options,
     session::Sessions,
+    ticker::Ticker,
     token,
 };
 
@@ -77,6 +78,7 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) sessions: Sessions<E>,
     pub(crate) gates: Gates,
     pub(crate) runtime: Handle,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) resources: &'static [ResourceInfo],
     model: RwLock<Arc<Model>>,
     creation_rows: OnceCell<()>,
@@ -211,6 +213,7 @@ impl<E: Engine> Shared<E> {
             sessions: Sessions::default(),
             gates,
             control: Control::new(pool.connect_options()),
+            ticker: Ticker::start(&Handle::current()),
             runtime: Handle::current(),
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),
             creation_rows: OnceCell::new(),

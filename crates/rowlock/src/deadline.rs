@@ -23,12 +23,13 @@ pub(crate) async fn within<E: Engine, T>(
     statement: impl Future<Output = T>,
 ) -> (Option<T>, bool) {
     tokio::pin!(statement);
-    if let Ok(answer) = tokio::time::timeout_at(until.into(), &mut statement).await {
+    if let Some(answer) = shared.ticker.timeout_at(until, &mut statement).await {
         return (Some(answer), false);
     }
     if let Some(session) = session {
-        // When this fails, the server's own limit ends the statement a little later.
-        let _ = shared.control.end_session(session, false).await;
+        // When this fails, the server's own limit ends the statement a little later. (Boxed: every locking call would be
+        // larger for it, and it hardly ever runs.)
+        let _ = Box::pin(shared.control.end_session(session, false)).await;
     }
     // It may have been done at the last moment: then it is.
     (tokio::time::timeout(GRACE, statement).await.ok(), true)

@@ -7,7 +7,7 @@ mod sqlite;
 
 pub(crate) use change::{ChangeShape, Changed, Told, UpdateDriver};
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use rowlock_footprint::{Dialect, Strength, Wait};
@@ -150,7 +150,12 @@ pub trait Driver: Database {
     /// One text that begins a transaction as `options` want it and answers with the session's number, by which
     /// [`Driver::end_session`] finds it from outside.
     /// With a `session` that is known already, only what it has not set itself is sent, and nothing is asked.
-    fn begin(dialect: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String;
+    fn begin(
+        dialect: Dialect,
+        options: &Options,
+        isolation: Option<Isolation>,
+        session: Option<&Session>,
+    ) -> Cow<'static, str>;
     /// The server's limit on a wait for a row: some time after the client's.
     fn backstop(options: &Options) -> Duration;
     /// Whether the backstop that [`Driver::begin`] sets stays set after the transaction.
@@ -244,7 +249,15 @@ macro_rules! forward {
             connection: &'e mut Self::Connection,
             statement: $crate::statement::Statement<Self>,
         ) -> BoxFuture<'e, Result<Vec<Self::Row>, sqlx::Error>> {
-            sqlx::Executor::fetch_all(connection, statement)
+            Box::pin(async move {
+                // As sqlx's own does, with two boxes fewer.
+                let mut steps = sqlx::Executor::fetch_many(connection, statement);
+                let mut rows = Vec::new();
+                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
+                    rows.extend(step.right());
+                }
+                Ok(rows)
+            })
         }
         fn prepare_with<'e>(
             connection: &'e mut Self::Connection,
@@ -264,8 +277,14 @@ macro_rules! forward {
             sql: sqlx::SqlStr,
         ) -> BoxFuture<'e, Result<Option<i64>, sqlx::Error>> {
             Box::pin(async move {
-                let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
-                Ok(rows.last().and_then(|row| integer(row, 0)))
+                let mut steps = sqlx::Executor::fetch_many(connection, sqlx::raw_sql(sql));
+                let mut answer = None;
+                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
+                    if let sqlx::Either::Right(row) = step {
+                        answer = integer(&row, 0);
+                    }
+                }
+                Ok(answer)
             })
         }
         fn rows_affected(result: &Self::QueryResult) -> u64 {

@@ -62,18 +62,21 @@ impl<E: Engine> Kind<E> {
     }
 
     /// Goes through the gates.
-    pub(crate) fn enter(&self) -> BoxFuture<'_, Result<Pass, Error>> {
+    pub(crate) async fn enter(&self) -> Result<Pass, Error> {
+        if self.entries.as_ref().is_ok_and(Vec::is_empty) { Ok(Pass::default()) } else { self.queue().await }
+    }
+
+    fn queue(&self) -> BoxFuture<'_, Result<Pass, Error>> {
         Box::pin(async move {
             let entries = match &self.entries {
-                Ok(entries) if entries.is_empty() => return Ok(Pass::default()),
                 Ok(entries) => entries,
                 Err(resource) => return Err(Error::OtherOrder { resource, order: self.shared.order }),
             };
             let began = Instant::now();
             let queued = || self.shared.counters.count(Event::Queued, &self.name);
             let result = self.shared.gates.enter(entries, self.options.wait, queued).await;
-            let label = self.name.to_string();
-            metrics::histogram!("rowlock_gate_wait_seconds", "kind" => label).record(began.elapsed().as_secs_f64());
+            metrics::histogram!("rowlock_gate_wait_seconds", "kind" => self.name.label())
+                .record(began.elapsed().as_secs_f64());
             match result {
                 Ok(pass) => Ok(pass),
                 Err(TurnedAway { rank, key, waited }) => {

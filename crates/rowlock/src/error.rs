@@ -1,6 +1,11 @@
 //! What can go wrong, told so that code can match it and a tired person can act on it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, LazyLock, PoisonError, RwLock},
+    time::Duration,
+};
 
 use rowlock_footprint::Strength;
 
@@ -284,29 +289,34 @@ impl From<Error> for sqlx::Error {
 
 /// The name of a kind of transaction: the one it was given, or where it was called.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct KindName(Name);
+pub struct KindName(Arc<str>);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Name {
-    Named(Arc<str>),
-    At(&'static std::panic::Location<'static>),
-}
+/// The names of the places where transactions are called: there are as many as the program has such calls.
+static PLACES: LazyLock<RwLock<HashMap<usize, Arc<str>>>> = LazyLock::new(RwLock::default);
 
 impl KindName {
     pub(crate) fn named(name: &str) -> KindName {
-        KindName(Name::Named(name.into()))
+        KindName(name.into())
     }
     pub(crate) fn at(location: &'static std::panic::Location<'static>) -> KindName {
-        KindName(Name::At(location))
+        let address = std::ptr::from_ref(location).addr();
+        if let Some(name) = PLACES.read().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            return KindName(name.clone());
+        }
+        let name: Arc<str> = format!("{}:{}", location.file(), location.line()).into();
+        PLACES.write().unwrap_or_else(PoisonError::into_inner).insert(address, name.clone());
+        KindName(name)
+    }
+
+    /// As a label of a metric.
+    pub(crate) fn label(&self) -> metrics::SharedString {
+        self.0.clone().into()
     }
 }
 
 impl fmt::Display for KindName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Name::Named(name) => f.write_str(name),
-            Name::At(location) => write!(f, "{}:{}", location.file(), location.line()),
-        }
+        f.write_str(&self.0)
     }
 }
 

@@ -24,6 +24,7 @@ use std::{
 
 use rand::Rng;
 use rowlock_footprint::Strength;
+use sqlx::pool::PoolConnection;
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -170,7 +171,9 @@ impl<E: Engine> Kind<E> {
             let began = Instant::now();
             let mut progress = Progress::default();
             loop {
-                let inner = match self.begin(&mut progress, began).await {
+                // Not in the box of `begin`: it is larger than all the rest.
+                let taken = self.shared.pool.acquire().await;
+                let inner = match self.begin(taken, &mut progress, began).await {
                     Ok(Some(inner)) => inner,
                     Ok(None) => continue,
                     Err(error) => {
@@ -211,13 +214,18 @@ impl<E: Engine> Kind<E> {
     /// Begins an attempt, with what the last one needed locked up front. `None`: that failed transiently; once more.
     fn begin<'a>(
         &'a self,
+        taken: Result<PoolConnection<E>, sqlx::Error>,
         progress: &'a mut Progress,
         began: Instant,
     ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
         // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
         Box::pin(async move {
             let sent = Instant::now();
-            let connection = match Connection::begin(&self.shared, &self.options, self.options.isolation).await {
+            let begun = match taken {
+                Ok(taken) => Connection::begin(&self.shared, taken, &self.options, self.options.isolation).await,
+                Err(error) => Err(error),
+            };
+            let connection = match begun {
                 Ok(connection) => connection,
                 Err(error) => {
                     let failure = Failure::of::<E>(self.shared.dialect, &error);
@@ -437,14 +445,16 @@ impl<E: Engine> Kind<E> {
             self.shared.tokens.store(true, Relaxed);
         }
         inner.count(Event::Statement);
-        let Err(error) = inner.connection.commit(token::commit_text(dialect, token)).await else { return Ok(true) };
+        let before = token.map(|token| token::insert_text(dialect, token, 0));
+        let Err(error) = inner.connection.commit(before).await else { return Ok(true) };
         let failure = Failure::of::<E>(dialect, &error);
         if failure == Failure::ConnectionLost {
             let Some(token) = token else {
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             };
             tracing::warn!(kind = %self.name, %error, "rowlock: the answer to COMMIT was lost; asking by its token");
-            return match token::resolve(&self.shared, token).await {
+            // Boxed: its future is larger than all else of the transaction's, and it hardly ever runs.
+            return match Box::pin(token::resolve(&self.shared, token)).await {
                 Outcome::Committed => Ok(true),
                 Outcome::Never => self.failed(progress, began, failure, error.to_string()).await.map(|()| false),
                 Outcome::Unknown => Err(Error::CommitUnknown { kind: self.name.clone(), source: error }),
@@ -485,7 +495,7 @@ impl<E: Engine> Kind<E> {
 
     fn watch_hold(&self, inner: &Inner<E>) {
         let Some(held) = inner.hold.held() else { return };
-        metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.to_string()).record(held.as_secs_f64());
+        metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.label()).record(held.as_secs_f64());
         if held > self.options.hold_budget {
             let idle = inner.pace.idle();
             tracing::warn!(

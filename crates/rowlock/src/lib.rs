@@ -167,6 +167,7 @@ mod session;
 mod single;
 mod statement;
 mod tally;
+mod ticker;
 mod token;
 mod transaction;
 mod update;

@@ -116,10 +116,9 @@ impl<E: Engine, R: Resource> Lock<E, R> {
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
         Box::pin(async move {
-            match self.fetch_optional().await? {
-                (tx, Some(row)) => Ok((tx, row)),
-                (_, None) => Err(Error::Database(sqlx::Error::RowNotFound)),
-            }
+            let (tx, rows) = self.run().await?;
+            let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+            Ok((tx, T::from_row(row)?))
         })
     }
 

@@ -34,15 +34,8 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// The statements that end a transaction with `token` in it: one round trip.
-pub(crate) fn commit_text(dialect: Dialect, token: Option<Uuid>) -> String {
-    match token {
-        Some(token) => format!("{}; COMMIT", insert_text(dialect, token, 0)),
-        None => "COMMIT".into(),
-    }
-}
-
-fn insert_text(dialect: Dialect, token: Uuid, void: u8) -> String {
+/// Writes the token's row, as the transaction's own (0) or a question's (1).
+pub(crate) fn insert_text(dialect: Dialect, token: Uuid, void: u8) -> String {
     format!("INSERT INTO rowlock_token (token, void) VALUES ({}, {void})", literal(dialect, token))
 }
 
@@ -67,12 +60,12 @@ pub(crate) async fn resolve<E: Engine>(shared: &Arc<Shared<E>>, token: Uuid) -> 
             tokio::time::sleep(APART).await;
         }
         let asked = async {
-            let mut connection = Connection::begin(shared, &plain, None).await?;
+            let mut connection = Connection::begin(shared, shared.pool.acquire().await?, &plain, None).await?;
             let insert = insert_text(shared.dialect, token, 1);
             match E::batch(connection.get(), AssertSqlSafe(insert).into_sql_str()).await {
                 Ok(_) => {
                     // Only once this is committed can the lost transaction never be.
-                    connection.commit("COMMIT".into()).await?;
+                    connection.commit(None).await?;
                     Ok(Outcome::Never)
                 }
                 Err(error) if Failure::of::<E>(shared.dialect, &error) == Failure::Duplicate => {

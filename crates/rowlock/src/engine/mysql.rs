@@ -4,7 +4,7 @@
 //! in lists of at most 500 (MariaDB makes a join of 1,000 literals, MySQL a table scan of 20,000); other keys, whose
 //! order in the index is a collation's, by a join that STRAIGHT_JOIN holds to the order of its list (docs/adr/0004).
 
-use std::{fmt::Write, time::Duration};
+use std::{borrow::Cow, fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
@@ -65,21 +65,23 @@ impl Driver for MySql {
         })
     }
 
-    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String {
-        let level = isolation.unwrap_or(Isolation::ReadCommitted);
-        let mut sql = String::new();
-        if level != Isolation::ReadCommitted || session.is_none_or(|session| !session.read_committed) {
-            let _ = write!(sql, "SET TRANSACTION ISOLATION LEVEL {}; ", level.sql());
-        }
+    fn begin(
+        _: Dialect,
+        options: &Options,
+        isolation: Option<Isolation>,
+        session: Option<&Session>,
+    ) -> Cow<'static, str> {
+        let mut sql =
+            Cow::Borrowed(if options.read_only { "START TRANSACTION READ ONLY" } else { "START TRANSACTION" });
         if session.is_none_or(|session| session.wait != Self::backstop(options)) {
-            let _ = write!(sql, "SET innodb_lock_wait_timeout = {}; ", Self::backstop(options).as_secs());
+            sql = format!("SET innodb_lock_wait_timeout = {}; {sql}", Self::backstop(options).as_secs()).into();
         }
-        sql.push_str("START TRANSACTION");
-        if options.read_only {
-            sql.push_str(" READ ONLY");
+        let level = isolation.unwrap_or(Isolation::ReadCommitted);
+        if level != Isolation::ReadCommitted || session.is_none_or(|session| !session.read_committed) {
+            sql = format!("SET TRANSACTION ISOLATION LEVEL {}; {sql}", level.sql()).into();
         }
         if session.is_none() {
-            sql.push_str("; SELECT CAST(CONNECTION_ID() AS SIGNED)");
+            sql.to_mut().push_str("; SELECT CAST(CONNECTION_ID() AS SIGNED)");
         }
         sql
     }

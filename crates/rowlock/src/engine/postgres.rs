@@ -3,7 +3,7 @@
 //! Rows are locked in the order given by `unnest(..) WITH ORDINALITY .. ORDER BY ord FOR ..`: the LockRows node stands
 //! above the join and the sort in every plan, and locking statements are never parallel (docs/adr/0004).
 
-use std::{fmt::Write, time::Duration};
+use std::{borrow::Cow, fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
@@ -68,27 +68,33 @@ impl Driver for Postgres {
         })
     }
 
-    fn begin(_: Dialect, options: &Options, isolation: Option<Isolation>, session: Option<&Session>) -> String {
-        let mut sql = String::from("BEGIN");
+    fn begin(
+        _: Dialect,
+        options: &Options,
+        isolation: Option<Isolation>,
+        session: Option<&Session>,
+    ) -> Cow<'static, str> {
+        let mut sql = Cow::Borrowed("BEGIN");
         if let Some(level) = isolation {
-            let _ = write!(sql, " ISOLATION LEVEL {}", level.sql());
+            let _ = write!(sql.to_mut(), " ISOLATION LEVEL {}", level.sql());
         }
         if options.read_only {
-            sql.push_str(" READ ONLY");
+            sql.to_mut().push_str(" READ ONLY");
         }
         if options.deferrable {
-            sql.push_str(" DEFERRABLE");
+            sql.to_mut().push_str(" DEFERRABLE");
         }
         // The client keeps the limit; the server's is the backstop for a client that is gone.
         if session.is_none_or(|session| session.wait != Self::backstop(options)) {
-            let _ = write!(sql, "; SET LOCAL lock_timeout = {}", Self::backstop(options).as_millis());
+            let _ = write!(sql.to_mut(), "; SET LOCAL lock_timeout = {}", Self::backstop(options).as_millis());
         }
         if let Some(limit) = options.hold_limit {
             let backstop = (limit + Duration::from_secs(1)).as_millis();
-            let _ = write!(sql, "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
+            let _ = write!(sql.to_mut(), "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
         }
         if session.is_none() {
-            let _ = write!(sql, "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
+            let _ =
+                write!(sql.to_mut(), "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
         }
         sql
     }

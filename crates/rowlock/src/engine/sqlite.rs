@@ -1,7 +1,7 @@
 //! SQLite: one writer at a time. A transaction that locks begins IMMEDIATE and then has the whole file; places are kept
 //! all the same, so that a project that is developed on SQLite learns of its violations.
 
-use std::{fmt::Write, time::Duration};
+use std::{borrow::Cow, fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
 use rowlock_footprint::{Dialect, Strength, Wait};
@@ -50,11 +50,11 @@ impl Driver for Sqlite {
     }
 
     /// The connection's own limit on waits stands unless the kind's is shorter; where it is longer, BEGIN is sent again.
-    fn begin(_: Dialect, options: &Options, _: Option<Isolation>, session: Option<&Session>) -> String {
+    fn begin(_: Dialect, options: &Options, _: Option<Isolation>, session: Option<&Session>) -> Cow<'static, str> {
         let begin = if options.read_only { "PRAGMA query_only = 1; BEGIN" } else { "BEGIN IMMEDIATE" };
         match session {
             Some(session) if options.wait < session.wait => {
-                format!("PRAGMA busy_timeout = {}; {begin}", options.wait.as_millis())
+                format!("PRAGMA busy_timeout = {}; {begin}", options.wait.as_millis()).into()
             }
             _ => begin.into(),
         }
