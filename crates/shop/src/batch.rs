@@ -30,9 +30,12 @@ pub async fn expire<E: Store>(db: &Db<E>, before: i64, limit: i64) -> Result<Vec
             }
             let mut tx = inventory::release(tx, &merged(lines)).await?;
             for ids in ids.chunks(CHUNK) {
-                locked_list::<E>("update orders set status = 'expired' where id in ({list})", ids)
-                    .execute(&mut tx)
-                    .await?;
+                locked_list::<E>(
+                    "update orders set status = 'expired', version = version + 1 where id in ({list})",
+                    ids,
+                )
+                .execute(&mut tx)
+                .await?;
             }
             Ok(ids)
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use axum::Router;
-use rowlock::Db;
+use rowlock::{Db, Gate};
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::PgConnectOptions;
@@ -14,7 +14,7 @@ use sqlx::{Connection, MySql, Pool, Postgres, Sqlite};
 
 use crate::api;
 use crate::invariant::Report;
-use crate::locks::ShopOrder;
+use crate::locks::{Inventory, ShopOrder};
 use crate::settings::Settings;
 use crate::shop::Shop;
 use crate::stats::Stats;
@@ -23,6 +23,11 @@ use crate::webhook::Signer;
 
 /// How long a request waits for a connection before it is turned away.
 const ACQUIRE: Duration = Duration::from_secs(5);
+
+/// How many requests wait for items, whichever they are, before others are turned away.
+const AT_ITEMS: usize = 1000;
+/// How many requests wait for one item: what 64 wait for is sold out, or takes seconds.
+const AT_ONE_ITEM: usize = 64;
 
 /// Where the data is.
 #[derive(Clone, Debug)]
@@ -140,9 +145,11 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
     let writers = if E::ONE_WRITER { connect::<E>(options, 1).await? } else { pool.clone() };
     let wait = Duration::from_millis(settings.lock_wait_ms);
     let mut builder = Db::builder(ShopOrder).wait(wait);
-    if E::ONE_WRITER {
-        // There the one wait is that for BEGIN, which another process may hold up; once it was too long, it was.
-        builder = builder.deadline(wait);
+    if !E::ONE_WRITER {
+        // A hot item's buyers leave connections to everything else. (The one writer's queue is its connection's.)
+        let all = settings.connections as usize;
+        let gate = Gate::new((all - all / 4).max(1), AT_ITEMS).each_row((all / 2).max(1), AT_ONE_ITEM);
+        builder = builder.gate::<Inventory>(gate);
     }
     let db = builder.open(writers).await?;
     // For the commit tokens of what must not be done twice.

@@ -63,6 +63,16 @@ pub enum Error {
         /// What it was to become.
         wanted: &'static str,
     },
+    /// The order is not what it was when the client read it.
+    #[error("order {order} has changed: it is version {now}, and version {read} was read")]
+    Changed {
+        /// The order.
+        order: i64,
+        /// The version that the client read.
+        read: i64,
+        /// The version that there is.
+        now: i64,
+    },
     /// A row was busy, the database refused, or it was not there.
     #[error(transparent)]
     Database(#[from] rowlock::Error),

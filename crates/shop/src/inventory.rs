@@ -109,6 +109,7 @@ pub async fn sell<E: Store, L>(tx: &mut Tx<E, L>, lines: &[Line]) -> Result<()> 
 pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> {
     db.kind("restock")
         .commit_token(true)
+        .enters::<Inventory>(delivered.iter().map(|line| line.item))
         .transaction(async |tx| {
             let (mut tx, items) = lock(tx, delivered).await?;
             for line in delivered {
@@ -119,6 +120,40 @@ pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> 
             change(&mut tx, DELIVER, delivered.iter().map(|line| (line.item, line.quantity))).await
         })
         .await
+}
+
+/// Makes an order's lines those that are wanted: the items of both are locked in order, and stock moves by the difference.
+/// What was ordered before keeps its price.
+pub async fn reorder<E: Store, L: Before<Inventory>>(
+    tx: Tx<E, L>,
+    before: &[Line],
+    wanted: &[NewLine],
+) -> Result<(Tx<E, Inventory>, Vec<Line>)> {
+    let had = before.iter().map(|line| NewLine { item: line.item, quantity: line.quantity });
+    let touched: Vec<NewLine> = had.chain(wanted.iter().copied()).collect();
+    let (mut tx, items) = lock(tx, &touched).await?;
+    let mut lines = Vec::with_capacity(wanted.len());
+    let (mut more, mut less) = (Vec::new(), Vec::new());
+    for (line, want) in (1..).zip(wanted) {
+        let item = find(&items, want.item)?;
+        let old = before.iter().find(|line| line.item == want.item);
+        let by = want.quantity - old.map_or(0, |line| line.quantity);
+        if item.stock < by {
+            return Err(Error::OutOfStock { item: item.id, wanted: by, stock: item.stock });
+        }
+        match by {
+            1.. => more.push((item.id, by)),
+            0 => {}
+            _ => less.push((item.id, -by)),
+        }
+        let price = old.map_or(item.price, |line| line.price);
+        lines.push(Line { line, item: item.id, quantity: want.quantity, price, seller: item.seller });
+    }
+    let gone = before.iter().filter(|line| wanted.iter().all(|want| want.item != line.item));
+    less.extend(gone.map(|line| (line.item, line.quantity)));
+    change(&mut tx, RESERVE, more.into_iter()).await?;
+    change(&mut tx, RELEASE, less.into_iter()).await?;
+    Ok((tx, lines))
 }
 
 /// Locks the items that lines name, in whatever order they name them.

@@ -8,6 +8,7 @@ pub mod account;
 pub mod api;
 pub mod batch;
 pub mod database;
+pub mod edit;
 pub mod error;
 pub mod invariant;
 pub mod inventory;

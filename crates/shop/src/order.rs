@@ -29,6 +29,39 @@ pub struct NewOrder {
     pub pay: bool,
 }
 
+/// A change of an order; what is left out stays as it is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revision {
+    /// What the buyer wants known about the delivery.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// All that is wanted from now on, in any order.
+    #[serde(default)]
+    pub lines: Option<Vec<NewLine>>,
+}
+
+/// The most characters of a note.
+pub const MAX_NOTE: usize = 500;
+
+impl Revision {
+    /// Checks it; its merged lines, if it has some.
+    pub fn check(&self) -> Result<Option<Vec<NewLine>>> {
+        if self.note.is_none() && self.lines.is_none() {
+            return Err(Error::invalid("note", "nothing is to be changed: `note`, `lines` or both are taken"));
+        }
+        if let Some(note) = &self.note {
+            if note.chars().count() > MAX_NOTE {
+                return Err(Error::invalid("note", format!("at most {MAX_NOTE} characters are taken")));
+            }
+            if note.contains('\0') {
+                return Err(Error::invalid("note", "a NUL character cannot be kept"));
+            }
+        }
+        self.lines.as_deref().map(merge_lines).transpose()
+    }
+}
+
 /// So many pieces of an item.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +113,10 @@ pub struct Order {
     pub total: i64,
     /// Milliseconds since 1970.
     pub placed_at: i64,
+    /// What the buyer wants known about the delivery.
+    pub note: String,
+    /// Raised by whatever changes the order or its lines; the entity tag of its page.
+    pub version: i64,
     /// Its lines; left out in lists.
     #[sqlx(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -117,7 +154,7 @@ pub fn total(lines: &[Line]) -> Result<i64> {
         .ok_or_else(|| Error::invalid("lines", format!("the total is more than {MAX_AMOUNT}")))
 }
 
-pub(crate) const SELECT: &str = "select id, account, status, total, placed_at from orders where id = ?";
+pub(crate) const SELECT: &str = "select id, account, status, total, placed_at, note, version from orders where id = ?";
 pub(crate) const SELECT_LINES: &str = "select l.line, l.item, l.quantity, l.price, i.seller \
      from order_lines l join inventories i on i.id = l.item where l.order_id = ? order by l.line";
 
@@ -135,10 +172,10 @@ pub async fn list<E: Store>(pool: &Pool<E>, after: i64, limit: i64, status: Opti
     let mut conn = pool.acquire().await?;
     let of_status = match status {
         Some(status) => query::<E>(
-            "select id, account, status, total, placed_at from orders where status = ? and id > ? order by id limit ?",
+            "select id, account, status, total, placed_at, note, version from orders where status = ? and id > ? order by id limit ?",
         )
         .bind(status.to_owned()),
-        None => query("select id, account, status, total, placed_at from orders where id > ? order by id limit ?"),
+        None => query("select id, account, status, total, placed_at, note, version from orders where id > ? order by id limit ?"),
     };
     Ok(store::rows::<E, _>(&mut conn, of_status.bind(after).bind(limit)).await?)
 }

@@ -96,7 +96,10 @@ async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
                     let (mut tx, charge) = account::charge(tx, payer, total, &lines).await?;
                     if charge == Charge::Done {
                         inventory::sell(&mut tx, &lines).await?;
-                        locked::<E>("update orders set status = 'paid' where id = ?").bind(id).execute(&mut tx).await?;
+                        locked::<E>("update orders set status = 'paid', version = version + 1 where id = ?")
+                            .bind(id)
+                            .execute(&mut tx)
+                            .await?;
                         record(&mut tx, id, payer, total).await?;
                     }
                     let outcome = if charge == Charge::Done { "applied" } else { "insufficient" };

@@ -15,13 +15,14 @@ use crate::store::Store;
 
 /// Places an order of merged lines; it is paid at once if `new` says so, else it stays open.
 ///
-/// Asked twice it is done twice, so a lost answer to COMMIT is not left open: the commit token resolves it. (Cancelling,
+/// Who waits for a hot item waits at its gate, on no connection, or is turned away. Asked twice it is done twice, so a lost answer to COMMIT is not left open: the commit token resolves it. (Cancelling,
 /// expiring and events need none: they can be asked again.)
 pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> Result<Order> {
     let (id, account, placed_at) = (new_id(), new.account, now());
     let status = if new.pay { "paid" } else { "open" };
     db.kind("place order")
         .commit_token(true)
+        .enters::<locks::Inventory>(wanted.iter().map(|line| line.item))
         .transaction(async |mut tx| {
             let known = query_as::<E, (i64,)>("select id from accounts where id = ?").bind(account);
             if known.fetch_optional(&mut tx).await?.is_none() {
@@ -48,7 +49,8 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> 
                 }
                 payment::record(&mut tx, id, account, total).await?;
             }
-            Ok(Order { id, account, status: status.to_owned(), total, placed_at, lines })
+            let (status, note) = (status.to_owned(), String::new());
+            Ok(Order { id, account, status, total, placed_at, note, version: 0, lines })
         })
         .await
 }
@@ -74,8 +76,12 @@ pub async fn cancel<E: Store>(db: &Db<E>, id: i64) -> Result<Order> {
                 }
                 _ => return Err(Error::NotOpen { order: id, status: order.status, wanted: "cancelled" }),
             };
-            locked::<E>("update orders set status = 'cancelled' where id = ?").bind(id).execute(&mut tx).await?;
+            locked::<E>("update orders set status = 'cancelled', version = version + 1 where id = ?")
+                .bind(id)
+                .execute(&mut tx)
+                .await?;
             order.status = "cancelled".to_owned();
+            order.version += 1;
             Ok(order)
         })
         .await

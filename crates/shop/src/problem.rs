@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use rowlock::Failure;
 use serde::{Deserialize, Serialize};
 
+use crate::api::tag;
 use crate::error::Error;
 
 /// A problem on its way to the client.
@@ -14,6 +14,8 @@ pub struct Problem {
     document: Box<Document>,
     /// After how many seconds it may be worth trying again.
     retry_after: Option<u32>,
+    /// The version that there is.
+    version: Option<i64>,
 }
 
 /// A problem document.
@@ -47,7 +49,7 @@ impl Problem {
             at: None,
             code: None,
         };
-        Self { document: Box::new(document), retry_after: None }
+        Self { document: Box::new(document), retry_after: None, version: None }
     }
 
     /// At which field.
@@ -63,6 +65,14 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// With the entity tag of what there is.
+    fn tagged(mut self, version: i64) -> Self {
+        self.version = Some(version);
+        self
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (code, detail) = (error.code(), error.to_string());
@@ -73,6 +83,7 @@ impl From<Error> for Problem {
             Error::Insufficient { .. } => Self::new(StatusCode::CONFLICT, "insufficient", detail),
             Error::Full { .. } => Self::new(StatusCode::CONFLICT, "full", detail),
             Error::NotOpen { .. } => Self::new(StatusCode::CONFLICT, "not-open", detail),
+            Error::Changed { now, .. } => Self::new(StatusCode::PRECONDITION_FAILED, "changed", detail).tagged(now),
             Error::Database(error) => database(&error),
         };
         problem.document.code = code;
@@ -84,11 +95,11 @@ impl From<Error> for Problem {
 fn database(error: &rowlock::Error) -> Problem {
     let unavailable = |kind, why| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, why);
     match error {
-        rowlock::Error::Busy { .. } => return busy(),
-        // SQLite's one writer was someone else all the time.
-        rowlock::Error::Exhausted { attempts, .. } if attempts.iter().all(|one| one.failure == Failure::Busy) => {
-            return busy();
+        error if error.is_turned_away() => {
+            let why = "too many are waiting for the same items; nothing was done";
+            return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", why).again_after(1);
         }
+        error if error.is_busy() => return busy(),
         rowlock::Error::Database(sqlx::Error::PoolTimedOut) => {
             return unavailable("overloaded", "all database connections are taken; nothing was done").again_after(1);
         }
@@ -122,6 +133,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(version) = self.version {
+            headers.insert(header::ETAG, tag::of(version));
         }
         response
     }

@@ -8,11 +8,12 @@ use sqlx::Pool;
 
 use crate::account::{self, NewTransfer, Transfer};
 use crate::batch;
+use crate::edit;
 use crate::error::{Error, Result};
 use crate::invariant;
 use crate::inventory::{self, Delivery};
 use crate::naive;
-use crate::order::{self, NewOrder, Order};
+use crate::order::{self, NewOrder, Order, Revision};
 use crate::payment::{self, Receipt};
 use crate::placement;
 use crate::stats::Stats;
@@ -73,6 +74,15 @@ impl<E: Store> Shop<E> {
         self.noted(match &self.0.way {
             Way::Ordered(db) => placement::cancel(db, id).await,
             Way::Naive => naive::api::cancel(&self.0.pool, id).await,
+        })
+    }
+
+    /// Changes an order that is open, if it is still of the version that was read.
+    pub async fn edit(&self, id: i64, read: i64, revision: &Revision) -> Result<Order> {
+        let wanted = revision.check()?;
+        self.noted(match &self.0.way {
+            Way::Ordered(db) => edit::edit(db, &self.0.pool, id, read, revision.note.as_deref(), wanted).await,
+            Way::Naive => naive::api::edit(&self.0.pool, id, revision.note.as_deref(), wanted).await,
         })
     }
 

@@ -42,6 +42,11 @@ pub fn locked_list<E: Store>(text: &'static str, ids: &[i64]) -> rowlock::Query<
     padded(ids).fold(rowlock::query(list::<E>(text, room(ids))), |query, id| query.bind(id))
 }
 
+/// A statement that writes, whose first value is one id and whose `{list}` is a list of others.
+pub fn locked_list_of<E: Store>(text: &'static str, of: i64, ids: &[i64]) -> rowlock::Query<E> {
+    padded(ids).fold(rowlock::query(list::<E>(text, room(ids))).bind(of), |query, id| query.bind(id))
+}
+
 /// A statement that writes several rows, whose `{rows}` are lists of values.
 pub fn locked_rows<E: Store, const N: usize>(
     text: &'static str,

@@ -5,6 +5,7 @@ mod admin;
 mod items;
 mod orders;
 mod request;
+pub(crate) mod tag;
 mod webhooks;
 
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl<E: Store> FromRef<App<E>> for Arc<Signer> {
 pub fn router<E: Store>(shop: Shop<E>, signer: Arc<Signer>) -> Router {
     Router::new()
         .route("/orders", post(orders::place::<E>).get(orders::list::<E>))
-        .route("/orders/{id}", get(orders::read::<E>))
+        .route("/orders/{id}", get(orders::read::<E>).patch(orders::edit::<E>))
         .route("/orders/{id}/cancel", post(orders::cancel::<E>))
         .route("/items", post(items::create::<E>).get(items::list::<E>))
         .route("/items/{id}", get(items::read::<E>))

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::naive::{stock, transfer};
-use crate::order::{Line, NewLine, NewOrder, Order, SELECT_LINES, new_id, now, total};
+use crate::order::{Line, NewLine, NewOrder, Order, SELECT, SELECT_LINES, new_id, now, total};
 use crate::payment::RECORD_PAYMENT;
 use crate::sql::query;
 use crate::store::{self, Store};
@@ -16,7 +16,8 @@ pub async fn place<E: Store>(pool: &sqlx::Pool<E>, new: &NewOrder, wanted: &[New
     }
     let status = if new.pay { "paid" } else { "open" };
     let (id, placed_at) = (new_id(), now());
-    let mut order = Order { id, account: new.account, status: status.to_owned(), total: 0, placed_at, lines: vec![] };
+    let (status, note) = (status.to_owned(), String::new());
+    let mut order = Order { id, account: new.account, status, total: 0, placed_at, note, version: 0, lines: vec![] };
     let insert = query::<E>("insert into orders (id, account, status, total, placed_at) values (?, ?, ?, 0, ?)");
     E::execute(&mut tx, insert.bind(id).bind(order.account).bind(order.status.clone()).bind(placed_at)).await?;
     for (n, want) in wanted.iter().enumerate() {
@@ -49,7 +50,9 @@ pub async fn place<E: Store>(pool: &sqlx::Pool<E>, new: &NewOrder, wanted: &[New
 /// Cancels an order: the order first, then its items in the order of its lines.
 pub async fn cancel<E: Store>(pool: &sqlx::Pool<E>, id: i64) -> Result<Order> {
     let mut tx = pool.begin().await?;
-    let select = query("select id, account, status, total, placed_at from orders where id = ? {for update}").bind(id);
+    let select =
+        query("select id, account, status, total, placed_at, note, version from orders where id = ? {for update}")
+            .bind(id);
     let found = store::row::<E, Order>(&mut tx, select).await?;
     let mut order = found.ok_or(Error::NotFound { what: "order", id })?;
     order.lines = store::rows::<E, Line>(&mut tx, query(SELECT_LINES).bind(id)).await?;
@@ -70,9 +73,51 @@ pub async fn cancel<E: Store>(pool: &sqlx::Pool<E>, id: i64) -> Result<Order> {
         }
         _ => return Err(Error::NotOpen { order: id, status: order.status, wanted: "cancelled" }),
     }
-    E::execute(&mut tx, query("update orders set status = 'cancelled' where id = ?").bind(id)).await?;
+    E::execute(&mut tx, query("update orders set status = 'cancelled', version = version + 1 where id = ?").bind(id))
+        .await?;
     tx.commit().await?;
     order.status = "cancelled".to_owned();
+    order.version += 1;
+    Ok(order)
+}
+
+/// Changes an order as its page was filled in, whatever has become of it since.
+pub async fn edit<E: Store>(
+    pool: &sqlx::Pool<E>,
+    id: i64,
+    note: Option<&str>,
+    wanted: Option<Vec<NewLine>>,
+) -> Result<Order> {
+    let mut tx = pool.begin().await?;
+    let found = store::row::<E, Order>(&mut tx, query(SELECT).bind(id)).await?;
+    let mut order = found.ok_or(Error::NotFound { what: "order", id })?;
+    if order.status != "open" {
+        return Err(Error::NotOpen { order: id, status: order.status, wanted: "edited" });
+    }
+    order.lines = store::rows::<E, Line>(&mut tx, query(SELECT_LINES).bind(id)).await?;
+    order.note = note.map_or(order.note, str::to_owned);
+    order.version += 1;
+    if let Some(wanted) = wanted {
+        for line in &order.lines {
+            stock::lock::<E>(&mut tx, line.item).await?.release::<E>(&mut tx, line.quantity).await?;
+        }
+        E::execute(&mut tx, query("delete from order_lines where order_id = ?").bind(id)).await?;
+        order.lines.clear();
+        for (n, want) in wanted.iter().enumerate() {
+            let price = query::<E>("select price, seller from inventories where id = ?").bind(want.item);
+            let found = store::row::<E, (i64, i64)>(&mut tx, price).await?;
+            let (price, seller) =
+                found.ok_or_else(|| Error::invalid("lines", format!("there is no item {}", want.item)))?;
+            let line = Line { line: n as i64 + 1, item: want.item, quantity: want.quantity, price, seller };
+            stock::lock::<E>(&mut tx, want.item).await?.reserve::<E>(&mut tx, want.quantity).await?;
+            write_line::<E>(&mut tx, id, line).await?;
+            order.lines.push(line);
+        }
+        order.total = total(&order.lines)?;
+    }
+    let update = query::<E>("update orders set note = ?, total = ?, version = version + 1 where id = ?");
+    E::execute(&mut tx, update.bind(order.note.clone()).bind(order.total).bind(id)).await?;
+    tx.commit().await?;
     Ok(order)
 }
 

@@ -20,7 +20,8 @@ pub async fn expire<E: Store>(pool: &sqlx::Pool<E>, before: i64, limit: i64) -> 
             items.push(stock::lock::<E>(&mut tx, line.item).await?);
         }
         let select =
-            query("select id, account, status, total, placed_at from orders where id = ? {for update}").bind(id);
+            query("select id, account, status, total, placed_at, note, version from orders where id = ? {for update}")
+                .bind(id);
         let order = store::row::<E, Order>(&mut tx, select).await?;
         if order.is_none_or(|order| order.status != "open") {
             continue;
@@ -28,7 +29,8 @@ pub async fn expire<E: Store>(pool: &sqlx::Pool<E>, before: i64, limit: i64) -> 
         for (item, line) in items.into_iter().zip(&lines) {
             item.release::<E>(&mut tx, line.quantity).await?;
         }
-        E::execute(&mut tx, query("update orders set status = 'expired' where id = ?").bind(id)).await?;
+        E::execute(&mut tx, query("update orders set status = 'expired', version = version + 1 where id = ?").bind(id))
+            .await?;
         expired.push(id);
     }
     tx.commit().await?;

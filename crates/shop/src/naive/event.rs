@@ -19,7 +19,8 @@ pub async fn pay<E: Store>(pool: &sqlx::Pool<E>, payment: &Payment) -> Result<Re
     for line in &lines {
         items.push(stock::lock::<E>(&mut tx, line.item).await?);
     }
-    let select = query("select id, account, status, total, placed_at from orders where id = ? {for update}");
+    let select =
+        query("select id, account, status, total, placed_at, note, version from orders where id = ? {for update}");
     let order = store::row::<E, Order>(&mut tx, select.bind(payment.order)).await?;
     let mut outcome = objection(payment, order.as_ref()).unwrap_or("applied");
     if let (Some(order), "applied") = (order, outcome) {
@@ -30,7 +31,8 @@ pub async fn pay<E: Store>(pool: &sqlx::Pool<E>, payment: &Payment) -> Result<Re
                 item.sell::<E>(&mut tx, line.quantity).await?;
             }
             transfer::charge::<E>(&mut tx, order.account, order.total, &lines).await?;
-            let paid = query::<E>("update orders set status = 'paid' where id = ?").bind(order.id);
+            let paid =
+                query::<E>("update orders set status = 'paid', version = version + 1 where id = ?").bind(order.id);
             E::execute(&mut tx, paid).await?;
             let record = query::<E>(RECORD_PAYMENT).bind(order.id).bind(order.account).bind(order.total).bind(now());
             E::execute(&mut tx, record).await?;

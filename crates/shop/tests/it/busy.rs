@@ -43,3 +43,46 @@ rowlock_testing::engines! {
         town.close().await;
     }
 }
+
+rowlock_testing::engines! { servers:
+    /// A flash sale: more want one item than may wait for it. They are told at once, and everything else goes on, although
+    /// each of those who wait would hold a connection and there are four.
+    async fn a_hot_item_does_not_take_the_shop_down(db: TestDb) {
+        const WANT: usize = 100;
+        let mut settings = settings(&db, false);
+        settings.connections = 4;
+        let town = Town::with(settings).await;
+        let buyer = town.account(10_000).await;
+        let (tea, cup) = (town.item(buyer, 5, 1_000).await, town.item(buyer, 5, 10).await);
+        let mut someone = db.connect().await;
+        someone.run("begin").await.unwrap();
+        someone.run(&format!("select id from inventories where id = {tea} for update")).await.unwrap();
+        let away = std::sync::atomic::AtomicUsize::new(0);
+        let wants = (0..WANT).map(|_| async {
+            let answer = town.place(buyer, &[(tea, 1)], false).await;
+            if answer.status == 429 {
+                assert_eq!((answer.headers["retry-after"].to_str().unwrap(), answer.body["type"].as_str()), ("1", Some("urn:shop:too-many-waiting")));
+                away.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                return 0;
+            }
+            answer.expect(201);
+            1
+        });
+        let meanwhile = async {
+            // Two are at the item, 64 wait, the rest were turned away.
+            while away.load(std::sync::atomic::Ordering::Relaxed) < WANT - 66 {
+                tokio::task::yield_now().await;
+            }
+            // Another item, another table, and a page: on the connections that are left.
+            town.order(buyer, &[(cup, 1)]).await;
+            town.post("/transfers", json!({"from": buyer, "to": town.account(0).await, "amount": 1})).await.expect(201);
+            assert_eq!(town.stock(tea).await, [1_000, 1_000, 0, 0]);
+            someone.run("rollback").await.unwrap();
+        };
+        let (sold, ()) = tokio::join!(futures_util::future::join_all(wants), meanwhile);
+        assert_eq!(sold.iter().sum::<i64>(), 66);
+        assert_eq!(town.stock(tea).await, [1_000, 934, 66, 0]);
+        someone.close().await.unwrap();
+        town.close().await;
+    }
+}

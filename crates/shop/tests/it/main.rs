@@ -4,6 +4,7 @@
 mod bad_input;
 #[cfg(test)]
 mod busy;
+mod edit;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
