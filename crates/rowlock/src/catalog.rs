@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::TryStreamExt;
-use rowlock_footprint::{Schema, Table, TableName};
+use rowlock_footprint::{ForeignKey, Schema, Table, TableName};
 use sqlx::{AssertSqlSafe, Connection, Database, Either, Executor, MySqlConnection, PgConnection, SqliteConnection};
 
 use crate::{Dialect, ResourceInfo};
@@ -120,6 +120,17 @@ impl Catalog {
             }
         }
         found
+    }
+}
+
+/// Adds a foreign key of one column to the table, or its column to the one of that name which was added last.
+fn add_foreign_key(table: &mut Table, column: ForeignKey) {
+    match table.foreign_keys.last_mut().filter(|key| key.name == column.name) {
+        Some(key) => {
+            key.columns.extend(column.columns);
+            key.parent_columns.extend(column.parent_columns);
+        }
+        None => table.foreign_keys.push(column),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rowlock_footprint::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey};
 use sqlx::{MySql, MySqlConnection, Row, mysql::MySqlRow};
 
-use super::{Catalog, Details, hash, row_sets};
+use super::{Catalog, Details, add_foreign_key, hash, row_sets};
 use crate::{Dialect, ResourceInfo};
 
 pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo]) -> Result<Catalog, sqlx::Error> {
@@ -171,24 +171,19 @@ impl Tables {
     fn foreign_key(&mut self, row: &MySqlRow) -> Result<(), sqlx::Error> {
         let table_name: String = row.try_get("table_name")?;
         let Some((table, _)) = self.by_name.get_mut(&table_name) else { return Ok(()) };
-        let (name, column, parent_column): (String, String, String) =
-            (row.try_get("name")?, row.try_get("column_name")?, row.try_get("parent_column")?);
-        if let Some(key) = table.foreign_keys.last_mut().filter(|key| key.name == name) {
-            key.columns.push(column);
-            key.parent_columns.push(parent_column);
-            return Ok(());
-        }
+        let name: String = row.try_get("name")?;
         let (on_delete, on_update) =
             self.rules.get(&(table_name, name.clone())).copied().unwrap_or((Action::NoAction, Action::NoAction));
-        table.foreign_keys.push(ForeignKey {
+        let column = ForeignKey {
             name,
-            columns: vec![column],
+            columns: vec![row.try_get("column_name")?],
             parent: TableName { schema: Some(row.try_get("parent_schema")?), name: row.try_get("parent")? },
-            parent_columns: vec![parent_column],
+            parent_columns: vec![row.try_get("parent_column")?],
             on_delete,
             on_update,
             deferred: false,
-        });
+        };
+        add_foreign_key(table, column);
         Ok(())
     }
 

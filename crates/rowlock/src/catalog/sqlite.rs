@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use rowlock_footprint::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey};
 use sqlx::{AssertSqlSafe, Executor, Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Catalog, Details, hash, row_sets};
+use super::{Catalog, Details, add_foreign_key, hash, row_sets};
 use crate::{Dialect, check::quote};
 
 pub(crate) async fn read(connection: &mut SqliteConnection) -> Result<Catalog, sqlx::Error> {
@@ -240,22 +240,17 @@ impl Tables {
         let parent_column = parent_column.or_else(|| parent_key.get(at).cloned()).unwrap_or_default();
         // SQLite does not tell the constraint's name.
         let name = format!("foreign key {id} to {}", parent.name);
-        let column = row.try_get("column_name")?;
-        if let Some(key) = read.table.foreign_keys.last_mut().filter(|key| key.name == name) {
-            key.columns.push(column);
-            key.parent_columns.push(parent_column);
-            return Ok(());
-        }
-        read.table.foreign_keys.push(ForeignKey {
+        let column = ForeignKey {
             name,
-            columns: vec![column],
+            columns: vec![row.try_get("column_name")?],
             parent,
             parent_columns: vec![parent_column],
             on_delete: action(row.try_get("on_delete")?),
             on_update: action(row.try_get("on_update")?),
             // Not told either; and whenever it is checked, the whole file is locked.
             deferred: false,
-        });
+        };
+        add_foreign_key(&mut read.table, column);
         Ok(())
     }
 }
