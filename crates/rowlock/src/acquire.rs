@@ -1,9 +1,7 @@
 //! Taking locks, untyped: one step of a plan, in order, or without waiting where it lies below what is held.
 //!
 //! **Invariant: a waiting statement is sent only for places that all lie above everything held.** Then every wait climbs
-//! the order, and a cycle of waits would have to climb for ever. What lies below is asked for with NOWAIT; when it is
-//! busy, the attempt ends and the next one locks all of it up front (Calvin's reconnaissance, "OLLP": Thomson et al.,
-//! SIGMOD 2012, section 3.2.1).
+//! the order, and a cycle of waits would have to climb for ever. What lies below is late (`late`).
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +13,11 @@ use crate::{
     count::Event,
     creation, deadline,
     engine::{Engine, Shape},
-    error::{Error, Violation},
+    error::Error,
     failure::Failure,
     held::Standing,
     inner::{Inner, Seen},
-    options::{Guard, Late},
+    options::Guard,
     place::{Part, Place},
     plan::Step,
     statement::Statement,
@@ -42,19 +40,6 @@ impl Ask {
             self.wait = Wait::NoWait;
         }
         self
-    }
-}
-
-/// What was late, and was had without waiting.
-pub(crate) struct Taken<E: Engine> {
-    /// Sorted.
-    pub(crate) keys: Vec<KeyValue>,
-    rows: Vec<E::Row>,
-}
-
-impl<E: Engine> Taken<E> {
-    fn nothing() -> Self {
-        Taken { keys: Vec::new(), rows: Vec::new() }
     }
 }
 
@@ -124,82 +109,9 @@ impl<E: Engine> Inner<E> {
         }
     }
 
-    /// Makes sure that a waiting statement for `step` climbs the order: what lies below is taken first, without waiting.
-    /// Then all of the step counts as held. What was late and is had already.
-    pub(crate) async fn admit_step(&mut self, step: &Step, statement: Option<&str>) -> Result<Taken<E>, Error> {
-        let strength = self.strength(step.strength);
-        let mut late: Vec<KeyValue> = Vec::new();
-        let mut first: Option<Standing> = None;
-        let mut ahead = false;
-        for key in &step.keys {
-            let place = Place { rank: step.rank, part: step.part, key: key.clone() };
-            match self.held.standing(&place, strength) {
-                Standing::Held => {}
-                Standing::Ahead => ahead = true,
-                standing => {
-                    first.get_or_insert(standing);
-                    late.push(key.clone());
-                }
-            }
-        }
-        let taken = match first {
-            Some(standing) => {
-                let keys = if ahead { late } else { step.keys.clone() };
-                Box::pin(self.take_late(Step { keys, ..step.clone() }, standing, statement)).await?
-            }
-            None => Taken::nothing(),
-        };
-        self.hold_step(step);
-        Ok(taken)
-    }
-
-    /// A late place is not taken by rowlock's own means: it is refused, or only told.
-    fn refuses_late(&self) -> bool {
-        self.options.late == Late::Refuse || self.options.guard == Guard::Observe
-    }
-
-    /// Takes places below what is held, without waiting. (Where they are to be waited for after all, nothing is taken.)
-    async fn take_late(&mut self, step: Step, standing: Standing, statement: Option<&str>) -> Result<Taken<E>, Error> {
-        self.count(Event::Late);
-        let place = Place { rank: step.rank, part: step.part, key: step.keys[0].clone() };
-        let violation = self.out_of_order(&place, step.strength, &standing, statement);
-        if self.refuses_late() {
-            self.violation(violation)?;
-            return Ok(Taken::nothing());
-        }
-        if self.fallback {
-            self.count(Event::Fallback);
-            tracing::warn!(kind = %self.kind, "rowlock: waits for a late place after too many restarts: {violation}");
-            return Ok(Taken::nothing());
-        }
-        if self.dialect() == Dialect::Sqlite {
-            // Nobody else can have it. It is told all the same: on a server it could be busy.
-            tracing::debug!(kind = %self.kind, "rowlock: {violation}");
-            return Ok(Taken::nothing());
-        }
-        self.hold_step(&step);
-        let limit = self.options.wait;
-        let taken = match step.part {
-            Part::Row => self.lock_rows(&step, Wait::NoWait, limit).await,
-            Part::Creation => creation::take(self, &step, Wait::NoWait, limit).await.map(|()| Vec::new()),
-        };
-        match taken {
-            Err(Error::Busy { .. }) => {
-                tracing::debug!(kind = %self.kind, "rowlock: restarts: {violation}");
-                let strength = step.strength;
-                for key in step.keys {
-                    self.wanted.insert(Place { rank: step.rank, part: step.part, key }, strength);
-                }
-                self.seen = Seen::Late;
-                Err(Error::OutOfOrder(Box::new(violation)))
-            }
-            rows => Ok(Taken { rows: rows?, keys: step.keys }),
-        }
-    }
-
     /// Sends the locking statements of `step`, chunk by chunk in key order. No check of the order is made here. When it
     /// fails, some of the rows may be locked, and it is not known which.
-    async fn lock_rows(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
+    pub(crate) async fn lock_rows(&mut self, step: &Step, wait: Wait, limit: Duration) -> Result<Vec<E::Row>, Error> {
         let sent = self.as_sent(step, wait);
         let step = sent.as_ref().unwrap_or(step);
         if wait == Wait::NoWait {
@@ -347,22 +259,6 @@ impl<E: Engine> Inner<E> {
 
     fn missing_error(&self, step: &Step, keys: Vec<KeyValue>) -> Error {
         Error::Missing { kind: self.kind.clone(), resource: self.resource(step.rank).name, keys }
-    }
-
-    pub(crate) fn out_of_order(
-        &self,
-        place: &Place,
-        strength: Strength,
-        standing: &Standing,
-        statement: Option<&str>,
-    ) -> Violation {
-        let asked = place.name(self.model.resources);
-        let (held, rise) = match standing {
-            Standing::Late(reach) => (reach.name(self.model.resources), None),
-            Standing::Upgrade(from) => (asked.clone(), Some((*from, strength))),
-            Standing::Held | Standing::Ahead => (asked.clone(), None),
-        };
-        Violation { kind: self.kind.clone(), asked, held, rise, made: None, statement: statement.map(str::to_owned) }
     }
 
     /// All of the step counts as held.

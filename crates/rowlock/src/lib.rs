@@ -146,6 +146,7 @@ mod inner;
 mod install;
 mod key;
 mod kind;
+mod late;
 mod limits;
 mod lock;
 mod lock_where;
