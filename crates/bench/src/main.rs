@@ -32,7 +32,7 @@ struct Cli {
     /// Only these (pg15, pg18, mariadb, mysql, sqlite)
     #[arg(long = "engine", value_parser = engine)]
     engines: Vec<Engine>,
-    /// Only these (cost, batch, order, late, merge, guard, memory)
+    /// Only these (cost, batch, order, late, merge, guard, counter, memory)
     #[arg(long = "only", value_parser = section)]
     sections: Vec<Section>,
     /// Only with commits flushed
@@ -53,7 +53,7 @@ fn engine(name: &str) -> Result<Engine, String> {
 
 fn section(name: &str) -> Result<Section, String> {
     let named = Section::ALL.into_iter().find(|section| format!("{section:?}").eq_ignore_ascii_case(name));
-    named.ok_or_else(|| "expected cost, batch, order, late, merge, guard or memory".to_owned())
+    named.ok_or_else(|| "expected cost, batch, order, late, merge, guard, counter or memory".to_owned())
 }
 
 #[tokio::main]

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod cost;
+pub(crate) mod counter;
 pub(crate) mod guard;
 pub(crate) mod late;
 pub(crate) mod memory;

@@ -9,7 +9,7 @@ use rowlock_testing::{Engine, Family, Proxy};
 use crate::ground;
 use crate::hand::Hand;
 use crate::measure::batch::Part;
-use crate::measure::{batch, cost, guard, late, merge, order};
+use crate::measure::{batch, cost, counter, guard, late, merge, order};
 use crate::table::{Section, Table};
 use crate::work::{Keys, Pace};
 
@@ -110,6 +110,20 @@ async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<Str
             let keys = Keys { count, of };
             table.push(Section::Late, late::run(&place, &db, keys, plan.pace(16, 2000, 3)).await?);
         }
+    }
+    if plan.wants(Section::Counter) && server {
+        table.push(Section::Counter, counter::run(&place, "loopback", (&db, &pool), plan.pace(16, 500, 10)).await?);
+        let proxy = Proxy::delayed(url, EACH_WAY).await?;
+        let db = ground::open::<E>(proxy.url(), pragmas).await?;
+        let pool = db.pool().clone();
+        let row = counter::run(&place, "1 ms", (&db, &pool), plan.pace(16, 1000, 10)).await?;
+        let row = match (plan.engine.family(), plan.durable) {
+            (Family::Postgres, true) => row.at_least(8.0),
+            (Family::Postgres, false) => row.at_least(30.0),
+            _ => row,
+        };
+        table.push(Section::Counter, row);
+        pool.close().await;
     }
     if plan.wants(Section::Guard) && !plan.durable {
         for row in guard::run(&plan.engine.to_string(), &db).await? {

@@ -13,6 +13,7 @@ pub(crate) enum Section {
     Late,
     Merge,
     Guard,
+    Counter,
     Memory,
 }
 
@@ -23,8 +24,16 @@ pub(crate) struct Table {
 }
 
 impl Section {
-    pub(crate) const ALL: [Section; 7] =
-        [Section::Cost, Section::Batch, Section::Order, Section::Late, Section::Merge, Section::Guard, Section::Memory];
+    pub(crate) const ALL: [Section; 8] = [
+        Section::Cost,
+        Section::Batch,
+        Section::Order,
+        Section::Late,
+        Section::Merge,
+        Section::Guard,
+        Section::Counter,
+        Section::Memory,
+    ];
 
     fn title(self) -> &'static str {
         match self {
@@ -34,6 +43,7 @@ impl Section {
             Section::Late => "Late places",
             Section::Merge => "Merged hot rows",
             Section::Guard => "The guard",
+            Section::Counter => "A conditional update",
             Section::Memory => "Memory",
         }
     }
@@ -66,6 +76,11 @@ impl Section {
             Section::Guard => {
                 "What holding a statement to the order adds, when its text was seen before: ten rows are held, and the statement changes \
                  one of them. Nothing is sent."
+            }
+            Section::Counter => {
+                "One subtracted from one hot row by `db.kind(..).update(N.subtract([(id, 1)]))`, with its exact outcome, against `BEGIN`, \
+                 `SELECT .. FOR UPDATE`, `UPDATE`, `COMMIT` on plain sqlx. *1 ms* is a proxy that adds that much to each round trip. \
+                 Subtractions a second."
             }
             Section::Memory => {
                 "A transaction that locks two rows and changes them, after 100,000 transactions of the process against after 1,000."

@@ -276,6 +276,7 @@ mod guide {
         strengths = "docs/guide/strengths.md",
         errors = "docs/guide/errors.md",
         hold_time = "docs/guide/hold-time.md",
+        conditional_updates = "docs/guide/conditional-updates.md",
         commit_tokens = "docs/guide/commit-tokens.md",
         merging = "docs/guide/merging.md",
         testing = "docs/guide/testing.md",

@@ -21,6 +21,9 @@ use crate::{
 /// end of them, and gets each read anew.
 const KEPT: usize = 4096;
 
+/// A column of the resource of that rank, as the program names it.
+type CounterName = (u16, &'static str);
+
 pub(crate) struct Model {
     pub(crate) dialect: Dialect,
     pub(crate) fingerprint: u64,
@@ -32,8 +35,8 @@ pub(crate) struct Model {
     footings: RwLock<HashMap<Box<str>, Arc<Footing>>>,
     texts: RwLock<HashMap<(u16, Shape), Arc<str>>>,
     /// Columns that were used as counters, or why they cannot be.
-    counters: RwLock<HashMap<(u16, &'static str), Result<Arc<CounterColumn>, String>>>,
-    changes: RwLock<HashMap<(u16, &'static str, ChangeShape), Arc<str>>>,
+    counters: RwLock<HashMap<CounterName, Result<Arc<CounterColumn>, String>>>,
+    changes: RwLock<HashMap<(CounterName, ChangeShape), Arc<str>>>,
 }
 
 impl Model {
@@ -128,11 +131,11 @@ impl Model {
         column: &CounterColumn,
         shape: ChangeShape,
     ) -> SqlStr {
-        if let Some(text) = read(&self.changes).get(&(rank, name, shape)) {
+        if let Some(text) = read(&self.changes).get(&((rank, name), shape)) {
             return AssertSqlSafe(text.clone()).into_sql_str();
         }
         let text: Arc<str> = E::change_text(&self.targets[usize::from(rank)], column, shape).into();
-        write(&self.changes).insert((rank, name, shape), text.clone());
+        write(&self.changes).insert(((rank, name), shape), text.clone());
         AssertSqlSafe(text).into_sql_str()
     }
 }

@@ -40,6 +40,9 @@ use crate::{
     tally::{Interval, Op, Tally},
 };
 
+/// The transaction, at the level of `R`, with what became of the items.
+type Updated<E, R> = BoxFuture<'static, Result<(Tx<E, R>, Outcomes<<R as Resource>::Key>), Error>>;
+
 impl<E: Engine, L> Tx<E, L> {
     /// Makes a conditional update and takes the transaction to the level of `R`: the rows are locked in key order as by
     /// [`Tx::lock`], changed where they meet their conditions, and stay locked, changed or not. What became of each item comes
@@ -74,10 +77,7 @@ impl<E: Engine, L> Tx<E, L> {
     ///
     /// # Cancellation
     /// Dropping the future drops the [`Tx`] in it, and so rolls the transaction back.
-    pub fn update<R: Resource>(
-        self,
-        change: Change<R>,
-    ) -> BoxFuture<'static, Result<(Tx<E, R>, Outcomes<R::Key>), Error>>
+    pub fn update<R: Resource>(self, change: Change<R>) -> Updated<E, R>
     where
         L: Before<R>,
     {
