@@ -161,7 +161,7 @@ impl<E: Engine> Kind<E> {
                 inner.hold_step(&work.step);
                 let sent = Instant::now();
                 let statement = inner.change_statement(&work, 0..1)?;
-                let answer = inner.alone(limit, |connection| E::change(connection, statement)).await?;
+                let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
                 let changed = match self.answered(inner, answer, &mut progress, (began, sent)).await {
                     Ok(Some(changed)) => changed,
                     Ok(None) => continue,
@@ -413,8 +413,9 @@ impl<E: Engine> Inner<E> {
     async fn change(&mut self, work: &Work<'_>, at: Range<usize>, until: Instant) -> Result<Vec<Option<Row>>, Error> {
         let tallies = &work.tallies[at.clone()];
         let statement = self.change_statement(work, at)?;
-        let changed =
-            self.limited(&work.step, work.batch.wait, until, |connection| E::change(connection, statement)).await?;
+        let changed = self
+            .limited(&work.step, work.batch.wait, until, |connection| E::fetch_changed(connection, statement))
+            .await?;
         let mut rows = vec![None; tallies.len()];
         for changed in &changed {
             if let (Some(row), Some(tally)) = (rows.get_mut(changed.at), tallies.get(changed.at)) {

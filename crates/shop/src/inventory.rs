@@ -1,6 +1,6 @@
 //! Items and their stock: every piece that was delivered is in stock, reserved or sold.
 
-use rowlock::{Before, Db, Tx};
+use rowlock::{Before, Counter, Db, Outcome, Tx};
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Pool};
 
@@ -66,7 +66,9 @@ const RESERVE: &str = "update inventories set stock = stock - {by}, reserved = r
 const RELEASE: &str = "update inventories set reserved = reserved - {by}, stock = stock + {by} where id in ({list})";
 const SELL: &str = "update inventories set reserved = reserved - {by}, sold = sold + {by} where id in ({list})";
 const TAKE_BACK: &str = "update inventories set sold = sold - {by}, stock = stock + {by} where id in ({list})";
-const DELIVER: &str = "update inventories set delivered = delivered + {by}, stock = stock + {by} where id in ({list})";
+
+const DELIVERED: Counter<Inventory> = Counter::new("delivered");
+const STOCK: Counter<Inventory> = Counter::new("stock");
 
 /// Takes pieces out of stock for a new order: its lines, with the prices of this moment.
 pub async fn reserve<E: Store, L: Before<Inventory>>(
@@ -111,13 +113,19 @@ pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> 
         .commit_token(true)
         .enters::<Inventory>(delivered.iter().map(|line| line.item))
         .transaction(async |tx| {
-            let (mut tx, items) = lock(tx, delivered).await?;
-            for line in delivered {
-                if find(&items, line.item)?.delivered + line.quantity > MAX_DELIVERED {
-                    return Err(Error::Full { what: "item", id: line.item, limit: MAX_DELIVERED });
-                }
+            let pieces = || delivered.iter().map(|line| (line.item, line.quantity));
+            let (tx, came) = tx.update(DELIVERED.add(pieces()).at_most(MAX_DELIVERED).together()).await?;
+            if let Some((&id, outcome)) =
+                came.failed().find(|(_, outcome)| !matches!(outcome, Outcome::Withheld { .. }))
+            {
+                return Err(match outcome {
+                    Outcome::Missing => Error::invalid("lines", format!("there is no item {id}")),
+                    _ => Error::Full { what: "item", id, limit: MAX_DELIVERED },
+                });
             }
-            change(&mut tx, DELIVER, delivered.iter().map(|line| (line.item, line.quantity))).await
+            // What is in stock is a part of what was delivered: there is room for it.
+            tx.update(STOCK.add(pieces())).await?;
+            Ok(())
         })
         .await
 }

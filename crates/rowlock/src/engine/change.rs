@@ -83,7 +83,7 @@ pub trait UpdateDriver: Driver {
         room: usize,
     ) -> Result<Self::Arguments, sqlx::Error>;
     /// Sends a change.
-    fn change<'e>(
+    fn fetch_changed<'e>(
         connection: &'e mut Self::Connection,
         statement: Statement<Self>,
     ) -> BoxFuture<'e, Result<Vec<Changed>, sqlx::Error>>;

@@ -71,7 +71,7 @@ impl UpdateDriver for MySql {
         Ok(arguments)
     }
 
-    fn change<'e>(
+    fn fetch_changed<'e>(
         connection: &'e mut MySqlConnection,
         statement: Statement<Self>,
     ) -> BoxFuture<'e, Result<Vec<Changed>, sqlx::Error>> {

@@ -73,7 +73,7 @@ impl UpdateDriver for Postgres {
         Ok(arguments)
     }
 
-    fn change<'e>(
+    fn fetch_changed<'e>(
         connection: &'e mut PgConnection,
         statement: Statement<Self>,
     ) -> BoxFuture<'e, Result<Vec<Changed>, sqlx::Error>> {

@@ -94,7 +94,7 @@ impl UpdateDriver for Sqlite {
         Ok(arguments)
     }
 
-    fn change<'e>(
+    fn fetch_changed<'e>(
         connection: &'e mut SqliteConnection,
         statement: Statement<Self>,
     ) -> BoxFuture<'e, Result<Vec<Changed>, sqlx::Error>> {
