@@ -46,7 +46,7 @@ fn locked<E: Hand>(pool: &Pool<E>) -> Work {
     Arc::new(move |ids| {
         let pool = pool.clone();
         Box::pin(async move {
-            E::change(&pool, &ids).await?;
+            E::change_rows(&pool, &ids).await?;
             Ok(Tally { done: 1, ..Tally::default() })
         })
     })

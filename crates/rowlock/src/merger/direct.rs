@@ -67,7 +67,7 @@ impl<E: Engine> Direct<E> {
             let sent = Instant::now();
             let statement = inner.change_statement(&work, 0..groups.len())?;
             let limit = inner.options.wait;
-            let answer = inner.alone(limit, |connection| E::change(connection, statement)).await?;
+            let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
             if let (Some(Ok(changed)), _) = &answer {
                 self.connection = Some(inner.connection);
                 self.batches += 1;
