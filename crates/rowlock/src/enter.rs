@@ -26,7 +26,8 @@ impl<E: Engine> Kind<E> {
     ///
     /// ```
     /// # rowlock_testing::guide! { db =>
-    /// let bought = db.kind("buy").enters::<Inventory>([20]).transaction(async |tx| {
+    /// let buy = db.kind("buy").enters::<Inventory>([20]);
+    /// let bought = buy.transaction(async |tx| {
     ///     let mut tx = tx.lock::<Inventory>([20]).await?;
     ///     rowlock::query("update inventories set stock = stock - 1 where id = 20").execute(&mut tx).await
     /// });

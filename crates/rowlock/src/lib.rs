@@ -277,6 +277,8 @@ mod guide {
         errors = "docs/guide/errors.md",
         hold_time = "docs/guide/hold-time.md",
         conditional_updates = "docs/guide/conditional-updates.md",
+        versions = "docs/guide/versions.md",
+        fail_fast = "docs/guide/fail-fast.md",
         commit_tokens = "docs/guide/commit-tokens.md",
         merging = "docs/guide/merging.md",
         testing = "docs/guide/testing.md",

@@ -39,7 +39,8 @@ impl<E: Engine> Kind<E> {
     ///     fn version(&self) -> i64 { self.version }
     /// }
     ///
-    /// let approved = db.kind("approve").revise(10, async |order: Draft| {
+    /// let kind = db.kind("approve");
+    /// let approved = kind.revise(10, async |order: Draft| {
     ///     if order.status != "open" {
     ///         return Ok(None);
     ///     }

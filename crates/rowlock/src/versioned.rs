@@ -22,7 +22,7 @@ use crate::{AsKey, Key, KeyValue, Query, Resource, engine::Engine};
 /// # rowlock_testing::guide! { db =>
 /// use rowlock::{Edit, Saved, Versioned};
 ///
-/// #[derive(Debug, sqlx::FromRow)]
+/// #[derive(Debug, PartialEq, sqlx::FromRow)]
 /// struct Page { id: i64, title: String, version: i64 }
 ///
 /// rowlock::lock_order! { pub order Site { Pages => "pages" (id: i64) } }
