@@ -218,7 +218,7 @@ pub(crate) struct Row {
     /// Before the change.
     pub(crate) found: i128,
     /// All items of its key were applied.
-    done: bool,
+    pub(crate) done: bool,
 }
 
 /// The column, and what may be left in it, if the batch can be meant.
@@ -362,7 +362,7 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Whether change statements can do it: no place of it is late, and each statement decides by itself.
-    fn can_change(&self, work: &Work<'_>) -> bool {
+    pub(crate) fn can_change(&self, work: &Work<'_>) -> bool {
         let Step { rank, ref keys, strength, .. } = work.step;
         let (dialect, strength) = (self.dialect(), self.strength(strength));
         let chunk = E::chunk(dialect, &self.model.targets[usize::from(rank)]);
@@ -376,7 +376,12 @@ impl<E: Engine> Inner<E> {
     }
 
     /// Locks, decides and changes, chunk by chunk in key order.
-    async fn change_rows(&mut self, work: &Work<'_>, ask: Ask, until: Instant) -> Result<Vec<Option<Row>>, Error> {
+    pub(crate) async fn change_rows(
+        &mut self,
+        work: &Work<'_>,
+        ask: Ask,
+        until: Instant,
+    ) -> Result<Vec<Option<Row>>, Error> {
         let step = &work.step;
         let own = self.own(step);
         self.hold_step(step);

@@ -5,7 +5,8 @@
 //! no token, no ledger ---> the sum fits, or what was found grants nothing ------------------> answers
 //!                     \--> it grants some of it, or nothing was found: lock those rows, .. --> answers
 //! commit token ----------> lock the rows, read, grant, subtract, token ---------------------> answers
-//! ledger ----------------> lock the rows, read; read the ledger; grant; write both ---------> answers
+//! ledger ----------------> lock the rows, read; grant; enter; subtract ---------------------> answers
+//!                     \--> a request is entered already: roll back, and once more, with a look into the ledger
 //! ```
 //!
 //! **Rows before the ledger.** A request's repeat concerns the same row, so whoever holds the row's lock is alone with the
@@ -13,12 +14,12 @@
 //! with their outcomes at once. The other way round each ledger row would be written twice, and one process's insert would
 //! wait for another's with no place in the lock order. Two that still meet in the ledger (a row that is not there cannot be
 //! locked, and a request key may be used for two rows) meet in the order of request keys; the second finds the key taken,
-//! rolls back, and runs again.
+//! rolls back, and runs again. Repeats are rare: the ledger is read before it is written only while there are some.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Shared, direct::Direct, grant::grant, ledger::Told, queue::Group, rows};
-use crate::{Start, Tx, engine::Engine, error::Error, failure::Failure};
+use crate::{Start, Tx, engine::Engine, error::Error};
 
 /// How often a batch with a ledger is run again because its COMMIT was lost, or because a request came into the ledger
 /// meanwhile.
@@ -60,7 +61,7 @@ async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) {
         let locked = rows::lock(tx.inner(), shared, &sums).await?;
         let found = locked.found.clone();
         let granted: Vec<i64> = groups.iter().zip(&found).map(|(group, found)| group.granted(*found)).collect();
-        locked.subtract(tx.inner(), granted.into_iter()).await?;
+        locked.grant(tx.inner(), granted.into_iter()).await?;
         Ok::<_, Error>(found)
     };
     match shared.kind.transaction(work).await {
@@ -69,29 +70,51 @@ async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) {
     }
 }
 
+/// Why a transaction with the ledger is run again.
+enum Again {
+    /// A request is in the ledger already.
+    Repeat,
+    Failed(Error),
+}
+
+impl From<Error> for Again {
+    fn from(error: Error) -> Self {
+        Again::Failed(error)
+    }
+}
+
 /// One transaction, with the ledger.
 async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) {
     let Some(ledger) = &shared.ledger else { return };
     let sums = rows::sums(shared, groups.iter());
-    let mut runs = 0;
+    let (mut runs, mut reads) = (0, ledger.expects_repeats());
     let told = loop {
         let work = async |mut tx: Tx<E, Start>| {
             let inner = tx.inner();
             let locked = rows::lock(inner, shared, &sums).await?;
-            let known = ledger.read(inner, groups).await?;
+            let known = if reads { ledger.read(inner, groups).await? } else { HashMap::new() };
             let entries = ledger.grant(groups, &locked.found, known);
-            ledger.write(inner, entries.new).await?;
-            locked.subtract(inner, entries.granted.into_iter()).await?;
-            Ok::<_, Error>(entries.told)
+            if !ledger.write(inner, &entries).await? {
+                return Err(Again::Repeat);
+            }
+            locked.grant(inner, entries.granted.iter().copied()).await?;
+            Ok(entries.told)
         };
         runs += 1;
         match shared.kind.transaction(work).await {
             Ok(told) => break told,
+            Err(Again::Repeat) if runs < AGAIN => reads = true,
             // Its own rows in the ledger tell whether it was committed.
-            Err(Error::CommitUnknown { .. }) if runs < AGAIN => {}
-            Err(Error::Database(error))
-                if runs < AGAIN && Failure::of::<E>(shared.kind.shared.dialect, &error) == Failure::Duplicate => {}
-            Err(error) => return fail(shared, groups.iter(), error),
+            Err(Again::Failed(Error::CommitUnknown { .. })) if runs < AGAIN => reads = true,
+            Err(Again::Failed(error)) => return fail(shared, groups.iter(), error),
+            // Each time another came before it, and each time it was not seen: its table is not what it was.
+            Err(Again::Repeat) => {
+                let error = Error::RolledBack {
+                    kind: shared.kind.name.clone(),
+                    cause: "requests were entered into the ledger meanwhile, again and again".into(),
+                };
+                return fail(shared, groups.iter(), error);
+            }
         }
     };
     for (slot, told) in groups.iter().flat_map(|group| &group.slots).zip(told) {

@@ -1,16 +1,28 @@
 //! The ledger: a row for each request, with its idempotency key and its outcome, in the transaction that applied it.
 
-use std::{collections::HashMap, fmt::Write, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use rowlock_footprint::{Dialect, TableName};
 use sqlx::{AssertSqlSafe, Row, SqlSafeStr, SqlStr};
 
-use super::{grant::grant, queue::Group, rows::fetch};
+use super::{
+    grant::grant,
+    queue::Group,
+    rows::{execute, fetch},
+};
 use crate::{
     Kind, Outcome,
     check::full_name,
     engine::Engine,
     error::{Error, KindName},
+    failure::Failure,
     inner::Inner,
     query::Query,
 };
@@ -67,6 +79,8 @@ pub(super) struct Ledger {
     insert: SqlStr,
     /// The table of the merger's resource, as its declared name.
     resource: &'static str,
+    /// The last look found repeats, or a batch had some.
+    repeats: AtomicBool,
 }
 
 /// What an earlier request with the same key was, and came to.
@@ -91,7 +105,9 @@ pub(super) struct Entries {
     /// One for each group.
     pub(super) granted: Vec<i64>,
     /// The rows to write: a JSON array of arrays; `None`: there are none.
-    pub(super) new: Option<String>,
+    new: Option<String>,
+    /// How many they are.
+    count: u64,
 }
 
 impl Ledger {
@@ -105,7 +121,13 @@ impl Ledger {
         };
         looked.await.map_err(|source| Error::Ledger { table: name.to_owned(), source })?;
         let insert = AssertSqlSafe(insert_text(dialect, &table)).into_sql_str();
-        Ok(Ledger { dialect, table, insert, resource: kind.shared.resources[usize::from(rank)].table })
+        let resource = kind.shared.resources[usize::from(rank)].table;
+        Ok(Ledger { dialect, table, insert, resource, repeats: AtomicBool::new(false) })
+    }
+
+    /// Whether it is better read before it is written. It is right in any case.
+    pub(super) fn expects_repeats(&self) -> bool {
+        self.repeats.load(Relaxed)
     }
 
     /// What is known of the batch's requests.
@@ -128,6 +150,7 @@ impl Ledger {
             };
         }
         let rows = fetch(inner, query.into_statement()?).await?;
+        self.repeats.store(!rows.is_empty(), Relaxed);
         rows.iter().map(|row| self.entry::<E>(row)).collect::<Result<_, _>>().map_err(Error::from)
     }
 
@@ -166,7 +189,7 @@ impl Ledger {
         found: &[Option<i64>],
         mut known: HashMap<Arc<str>, Entry>,
     ) -> Entries {
-        let mut entries = Entries { told: Vec::new(), granted: Vec::new(), new: None };
+        let mut entries = Entries { told: Vec::new(), granted: Vec::new(), new: None, count: 0 };
         let mut new: Vec<(Arc<str>, String)> = Vec::new();
         for (group, found) in groups.iter().zip(found) {
             let place: Arc<str> = format!("{} {}", self.resource, group.key).into();
@@ -193,14 +216,24 @@ impl Ledger {
         // In one order in every process: whoever waits for another's row in the ledger waits upwards.
         new.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let rows = new.iter().map(|(_, row)| row.as_str()).collect::<Vec<_>>().join(",");
+        entries.count = new.len() as u64;
         entries.new = (!new.is_empty()).then(|| format!("[{rows}]"));
         entries
     }
 
-    pub(super) async fn write<E: Engine>(&self, inner: &mut Inner<E>, new: Option<String>) -> Result<(), Error> {
-        let Some(new) = new else { return Ok(()) };
-        let query = Query::<E>::new(self.insert.clone()).bind(new);
-        fetch(inner, query.into_statement()?).await.map(drop)
+    /// Enters the new requests. Whether they were new: if not, the transaction is to be rolled back.
+    pub(super) async fn write<E: Engine>(&self, inner: &mut Inner<E>, entries: &Entries) -> Result<bool, Error> {
+        let Some(new) = &entries.new else { return Ok(true) };
+        let query = Query::<E>::new(self.insert.clone()).bind(new.clone());
+        let new = match execute(inner, query.into_statement()?).await {
+            Ok(entered) => entered == entries.count,
+            Err(Error::Database(error)) if Failure::of::<E>(self.dialect, &error) == Failure::Duplicate => false,
+            Err(error) => return Err(error),
+        };
+        if !new {
+            self.repeats.store(true, Relaxed);
+        }
+        Ok(new)
     }
 }
 
@@ -217,7 +250,9 @@ fn insert_text(dialect: Dialect, table: &str) -> String {
         }
         Dialect::Sqlite => "SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(?)",
     };
-    format!("INSERT INTO {table} (request, place, quantity, outcome, value) {rows}")
+    // One that is there is no error on PostgreSQL, whose log would have it; elsewhere it is, and tells as much.
+    let rest = if dialect == Dialect::Postgres { " ON CONFLICT DO NOTHING" } else { "" };
+    format!("INSERT INTO {table} (request, place, quantity, outcome, value) {rows}{rest}")
 }
 
 fn json_row(request: &str, place: &str, quantity: i64, outcome: Outcome) -> String {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, future::join_all};
 use rowlock::{Engine, Error, Outcome};
-use rowlock_testing::{TestDb, engines};
+use rowlock_testing::{Family, TestDb, engines};
 
-use crate::{STOCK, start, support::open};
+use crate::{STOCK, start, start_with_ledger, support::open};
 
 engines! {
     /// A refused quantity costs nothing.
@@ -16,6 +16,27 @@ engines! {
         let sent = db.counts().statements;
         assert!(matches!(merger.subtract(1, -1).await.unwrap_err(), Error::Quantity { .. }));
         assert_eq!(db.counts().statements, sent);
+    }
+
+    /// Alone it is one statement. With a token: BEGIN, the change, COMMIT with the token. With a ledger: BEGIN, the change,
+    /// the entry, COMMIT; a repeat costs that much, and again with a look into the ledger.
+    async fn statements_are_few<E: Engine>(test: TestDb) {
+        let db = open::<E>(&test).await;
+        let plain = start(&db).await;
+        let token = db.kind("token").commit_token(true).merger(STOCK).start().await.unwrap();
+        let ledger = start_with_ledger(&test, &db).await;
+        // SQLite tells of what it changed and of nothing else: in a transaction it looks, then writes.
+        let look = u64::from(test.family() == Family::Sqlite);
+        let cost = async |call: rowlock::Subtract<E>| {
+            let before = db.counts().statements;
+            let outcome = call.await.unwrap();
+            (outcome.is_applied(), db.counts().statements - before)
+        };
+        assert_eq!(cost(plain.subtract(1, 1)).await, (true, 1));
+        assert_eq!(cost(token.subtract(1, 1)).await, (true, 3 + look));
+        assert_eq!(cost(ledger.subtract(1, 1).request("a")).await, (true, 4 + look));
+        assert!(cost(ledger.subtract(1, 1).request("a")).await.0);
+        assert_eq!(test.value("select n from inventories where id = 1").await, "997");
     }
 
     async fn a_batch_that_gathers_is_one<E: Engine>(test: TestDb) {
@@ -90,7 +111,7 @@ engines! { servers:
     /// A row that another holds for longer than the limit fails its own batch, and no other.
     async fn a_busy_row_fails_its_batch_alone<E: Engine>(test: TestDb) {
         let db = open::<E>(&test).await;
-        let merger = db.kind("merged").wait(Duration::from_millis(200)).attempts(1).merger(STOCK).start().await.unwrap();
+        let merger = db.kind("merged").wait(Duration::from_secs(2)).attempts(1).merger(STOCK).start().await.unwrap();
         let mut holder = test.session("holder").await;
         holder.run("begin").await;
         holder.run("select n from inventories where id = 1 for update").await;
