@@ -1,4 +1,5 @@
-//! A statement within its limit: when that is over it is cancelled at the server, and answers; the connection stays good.
+//! A statement within its limit: when that is over it is cancelled at the server, and answers; the connection stays
+//! good.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,8 @@ pub(crate) fn of(wait: Wait, limit: Duration) -> Instant {
     Instant::now() + if wait == Wait::Wait { limit } else { limit.max(GRACE) }
 }
 
-/// Runs `statement`, which is under way in `session`, until `until`. Its answer, or `None` when it gave none even after it
-/// was cancelled; and whether it was.
+/// Runs `statement`, which is under way in `session`, until `until`. Its answer, or `None` when it gave none even after
+/// it was cancelled; and whether it was.
 pub(crate) async fn within<E: Engine, T>(
     shared: &Shared<E>,
     session: Option<i64>,
@@ -27,8 +28,8 @@ pub(crate) async fn within<E: Engine, T>(
         return (Some(answer), false);
     }
     if let Some(session) = session {
-        // When this fails, the server's own limit ends the statement a little later. (Boxed: every locking call would be
-        // larger for it, and it hardly ever runs.)
+        // When this fails, the server's own limit ends the statement a little later. (Boxed: every locking call would
+        // be larger for it, and it hardly ever runs.)
         let _ = Box::pin(shared.control.end_session(session, false)).await;
     }
     // It may have been done at the last moment: then it is.

@@ -1,7 +1,7 @@
 //! The statements of edits, and what the schema says of them.
 //!
-//! One row: `UPDATE t SET .., version = version + 1 WHERE key = .. AND version = ..`. Many rows are locked already; their
-//! values come as a table that is joined by key, row by row from its side, so that no engine scans the other.
+//! One row: `UPDATE t SET .., version = version + 1 WHERE key = .. AND version = ..`. Many rows are locked already;
+//! their values come as a table that is joined by key, row by row from its side, so that no engine scans the other.
 
 use std::{collections::HashSet, fmt::Write};
 

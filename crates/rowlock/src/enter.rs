@@ -14,15 +14,15 @@ use crate::{
 };
 
 impl<E: Engine> Kind<E> {
-    /// Passes the gate of `R`, if one is set ([`Builder::gate`](crate::Builder::gate)), for these of its rows, before it
-    /// takes a connection of the pool, and stays inside until it has ended, retries included. Called for several resources, it
-    /// passes all of their gates. Waits count against the kind's wait limit.
+    /// Passes the gate of `R`, if one is set ([`Builder::gate`](crate::Builder::gate)), for these of its rows, before
+    /// it takes a connection of the pool, and stays inside until it has ended, retries included. Called for several
+    /// resources, it passes all of their gates. Waits count against the kind's wait limit.
     ///
-    /// Which rows it locks is for the transaction to say. A hot row's transactions all enter, and what waits for the row then
-    /// waits in this process's memory, at most as many as the gate's queue holds.
+    /// Which rows it locks is for the transaction to say. A hot row's transactions all enter, and what waits for the
+    /// row then waits in this process's memory, at most as many as the gate's queue holds.
     ///
-    /// Do not run a transaction that enters from inside another that has entered: it could wait for itself, until its wait
-    /// limit.
+    /// Do not run a transaction that enters from inside another that has entered: it could wait for itself, until its
+    /// wait limit.
     ///
     /// ```
     /// # rowlock_testing::guide! { db =>
@@ -36,7 +36,8 @@ impl<E: Engine> Kind<E> {
     /// ```
     ///
     /// # Errors
-    /// Of the transaction: [`Error::Busy`] with `turned_away`, at once when a queue is full, or when the wait limit is over.
+    /// Of the transaction: [`Error::Busy`] with `turned_away`, at once when a queue is full, or when the wait limit is
+    /// over.
     #[must_use]
     pub fn enters<R: Resource>(mut self, keys: impl IntoIterator<Item = impl AsKey<R::Key>>) -> Self {
         if let Err(Error::OtherOrder { resource, .. }) = self.shared.knows::<R>() {

@@ -1,19 +1,21 @@
 //! Gates: who waits for a hot row waits here, before a connection is taken, and not on one.
 //!
-//! Ten requests for one row that is locked for a second hold ten connections for ten seconds, and then requests that have
-//! nothing to do with it find the pool empty. A gate stands before the pool. It lets so many transactions to a resource, and
-//! to each of its rows, and keeps so many waiting; whoever comes beyond that is turned away at once, and can be told so.
+//! Ten requests for one row that is locked for a second hold ten connections for ten seconds, and then requests that
+//! have nothing to do with it find the pool empty. A gate stands before the pool. It lets so many transactions to a
+//! resource, and to each of its rows, and keeps so many waiting; whoever comes beyond that is turned away at once, and
+//! can be told so.
 //!
 //! ```text
 //!            room in every queue?        turn at every row, in key order      turn at every resource, in rank order
-//! caller ----------------------> seated ----------------------------> .. ----------------------------> inside: BEGIN ..
+//! caller ----------------------> seated ----------------------------> .. ----------------------------> inside: BEGIN
+//! ..
 //!            | no: Busy, at once           | wait limit over: Busy             | wait limit over: Busy
 //! ```
 //!
-//! **Invariant: a turn that is waited for lies above all turns that the caller has** (rows by their places, then resources
-//! by rank), and nobody waits at a gate who has begun. So no cycle of waits can close between gates, nor between gates and
-//! row locks. Turns are given first come, first served (tokio's semaphore is fair); a seat is given back when it is dropped,
-//! at whatever await that is.
+//! **Invariant: a turn that is waited for lies above all turns that the caller has** (rows by their places, then
+//! resources by rank), and nobody waits at a gate who has begun. So no cycle of waits can close between gates, nor
+//! between gates and row locks. Turns are given first come, first served (tokio's semaphore is fair); a seat is given
+//! back when it is dropped, at whatever await that is.
 
 use std::{
     collections::HashMap,
@@ -59,15 +61,15 @@ impl Bounds {
 }
 
 impl Gate {
-    /// Lets `at_once` transactions (at least one) to the resource and keeps `queue` callers waiting. Leave connections of
-    /// the pool to everything else: `at_once` well below its size.
+    /// Lets `at_once` transactions (at least one) to the resource and keeps `queue` callers waiting. Leave connections
+    /// of the pool to everything else: `at_once` well below its size.
     #[must_use]
     pub fn new(at_once: usize, queue: usize) -> Gate {
         Gate { all: Bounds::new(at_once, queue), row: None }
     }
 
-    /// Besides, lets `at_once` of them (at least one) to each row and keeps `queue` callers waiting for it, so that a hot
-    /// row leaves room for the others. Two at once hide the trips of the next behind the COMMIT of the one before.
+    /// Besides, lets `at_once` of them (at least one) to each row and keeps `queue` callers waiting for it, so that a
+    /// hot row leaves room for the others. Two at once hide the trips of the next behind the COMMIT of the one before.
     #[must_use]
     pub fn each_row(mut self, at_once: usize, queue: usize) -> Gate {
         self.row = Some(Bounds::new(at_once, queue));

@@ -13,7 +13,8 @@ use crate::{
     place::{Part, Place},
 };
 
-/// The right to make rows of `R`, about to be taken; made by [`Tx::guard_creation`]. Nothing is sent until it is awaited.
+/// The right to make rows of `R`, about to be taken; made by [`Tx::guard_creation`]. Nothing is sent until it is
+/// awaited.
 ///
 /// ```
 /// # rowlock_testing::guide! { db =>

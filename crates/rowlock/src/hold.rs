@@ -7,6 +7,8 @@ use std::{
 
 use tokio::sync::Notify;
 
+use crate::{engine::Engine, inner::Inner, kind::Kind};
+
 /// The clock of one attempt: it runs from the first lock to the end.
 #[derive(Default)]
 pub(crate) struct Hold {
@@ -76,5 +78,20 @@ impl Pace {
     /// All the time between statements.
     pub(crate) fn idle(&self) -> Duration {
         self.idle + self.idle_since.map_or(Duration::ZERO, |s| s.elapsed())
+    }
+}
+
+impl<E: Engine> Kind<E> {
+    /// Records how long an attempt held locks, and tells when it was too long.
+    pub(crate) fn watch_hold(&self, inner: &Inner<E>) {
+        let Some(held) = inner.hold.held() else { return };
+        metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.label()).record(held.as_secs_f64());
+        if held > self.options.hold_budget {
+            let idle = inner.pace.idle();
+            tracing::warn!(
+                kind = %self.name, ?held, ?idle, places = inner.held.len(), budget = ?self.options.hold_budget,
+                "rowlock: locks were held longer than the budget; idle time is time between statements"
+            );
+        }
     }
 }

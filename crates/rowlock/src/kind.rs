@@ -492,16 +492,4 @@ impl<E: Engine> Kind<E> {
         tokio::time::sleep(wait).await;
         Ok(())
     }
-
-    fn watch_hold(&self, inner: &Inner<E>) {
-        let Some(held) = inner.hold.held() else { return };
-        metrics::histogram!("rowlock_hold_seconds", "kind" => self.name.label()).record(held.as_secs_f64());
-        if held > self.options.hold_budget {
-            let idle = inner.pace.idle();
-            tracing::warn!(
-                kind = %self.name, ?held, ?idle, places = inner.held.len(), budget = ?self.options.hold_budget,
-                "rowlock: locks were held longer than the budget; idle time is time between statements"
-            );
-        }
-    }
 }

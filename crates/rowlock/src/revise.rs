@@ -1,4 +1,5 @@
-//! Reads a row, decides, and writes it from the version that was read; and all of it again where someone else was faster.
+//! Reads a row, decides, and writes it from the version that was read; and all of it again where someone else was
+//! faster.
 
 use std::time::Instant;
 
@@ -17,10 +18,10 @@ impl<E: Engine> Kind<E> {
     /// Reads the row of `key`, hands it to `decide`, and saves what that returns; on a conflict reads again and decides
     /// again. The new version; `None` where `decide` found nothing to do.
     ///
-    /// `decide` holds no lock, no transaction and no connection, and may take as long as it likes: its time does not count
-    /// against the kind's deadline. It may run several times, and so must not have effects outside (call the gateway with an
-    /// idempotency key, or before). Conflicts count as attempts, with the waits of [`attempts`](Kind::attempts) and
-    /// [`backoff`](Kind::backoff) between.
+    /// `decide` holds no lock, no transaction and no connection, and may take as long as it likes: its time does not
+    /// count against the kind's deadline. It may run several times, and so must not have effects outside (call the
+    /// gateway with an idempotency key, or before). Conflicts count as attempts, with the waits of
+    /// [`attempts`](Kind::attempts) and [`backoff`](Kind::backoff) between.
     ///
     /// Where conflicts are common, a short lock costs less: see the guide's page on versions.
     ///

@@ -24,13 +24,13 @@ use crate::{
 const TRIES: usize = 10;
 
 impl<E: Engine> Kind<E> {
-    /// Saves an edit as a transaction of its own: one statement, in one round trip; a second one, which reads the row, where
-    /// it was not written. It is held to the order, retried, and kept to the wait limit as [`Kind::execute`] is; and it
-    /// passes the resource's gate, if there is one.
+    /// Saves an edit as a transaction of its own: one statement, in one round trip; a second one, which reads the row,
+    /// where it was not written. It is held to the order, retried, and kept to the wait limit as [`Kind::execute`] is;
+    /// and it passes the resource's gate, if there is one.
     ///
     /// # Errors
-    /// [`Error::Edit`] for an edit that cannot be: a column that is not there, a version that has come to its column's end.
-    /// Those of [`Kind::execute`]. A conflict is no error.
+    /// [`Error::Edit`] for an edit that cannot be: a column that is not there, a version that has come to its column's
+    /// end. Those of [`Kind::execute`]. A conflict is no error.
     ///
     /// # Cancellation
     /// Dropped while the statement is under way, it may have been applied or not; the row's version tells.
@@ -60,9 +60,9 @@ impl<E: Engine> Kind<E> {
         Ok(Saved::Missing)
     }
 
-    /// Saves many edits, each on its own, in one transaction: the rows are locked in key order, whatever order the edits come
-    /// in, and those that still have their version are written. The outcomes, in the order of the edits. Two trips besides
-    /// BEGIN and COMMIT for some hundreds of rows (one a row where a column refers to another table).
+    /// Saves many edits, each on its own, in one transaction: the rows are locked in key order, whatever order the
+    /// edits come in, and those that still have their version are written. The outcomes, in the order of the edits. Two
+    /// trips besides BEGIN and COMMIT for some hundreds of rows (one a row where a column refers to another table).
     ///
     /// # Errors
     /// As of [`Kind::save`]; [`Error::Edit`] also for two edits of one row. Those of [`Kind::transaction`].
@@ -76,8 +76,8 @@ impl<E: Engine> Kind<E> {
         self.save_many(edits.into_iter().collect(), false).await
     }
 
-    /// As [`save_each`](Kind::save_each), but all or none: where one cannot be written, none is, and those that could have been
-    /// are [`Saved::Withheld`].
+    /// As [`save_each`](Kind::save_each), but all or none: where one cannot be written, none is, and those that could
+    /// have been are [`Saved::Withheld`].
     ///
     /// # Errors
     /// As of [`Kind::save_each`]. A conflict is no error.
@@ -127,8 +127,8 @@ impl<E: Engine> Kind<E> {
 type Kept<E, T, S> = BoxFuture<'static, Result<(Tx<E, <T as Versioned>::Resource>, S), Error>>;
 
 impl<E: Engine, L> Tx<E, L> {
-    /// Saves an edit in this transaction, where it takes its place in the order like any lock: one statement; a second one
-    /// where it was not written, which locks the row, so that what a conflict shows stays so until the end.
+    /// Saves an edit in this transaction, where it takes its place in the order like any lock: one statement; a second
+    /// one where it was not written, which locks the row, so that what a conflict shows stays so until the end.
     ///
     /// ```
     /// # rowlock_testing::guide! { db =>
@@ -185,7 +185,8 @@ impl<E: Engine, L> Tx<E, L> {
         self.keep_many(edits.into_iter().collect(), false)
     }
 
-    /// Saves many edits, all or none; the transaction goes on in either case, with the rows locked. See [`Kind::save_all`].
+    /// Saves many edits, all or none; the transaction goes on in either case, with the rows locked. See
+    /// [`Kind::save_all`].
     ///
     /// # Errors
     /// As of [`Tx::save_each`].

@@ -25,9 +25,9 @@ use crate::{
 impl<E: Engine> Kind<E> {
     /// Runs one writing statement as a transaction of its own; how many rows it changed.
     ///
-    /// Where it locks at most one row, by its key, it is sent as it is, in one round trip. Several rows, a commit token, an
-    /// isolation level or `read_only` make it a transaction with BEGIN and COMMIT, in which the rows are locked in order first. It is held to the
-    /// order and retried as a transaction is.
+    /// Where it locks at most one row, by its key, it is sent as it is, in one round trip. Several rows, a commit
+    /// token, an isolation level or `read_only` make it a transaction with BEGIN and COMMIT, in which the rows are
+    /// locked in order first. It is held to the order and retried as a transaction is.
     ///
     /// ```no_run
     /// # rowlock::lock_order! { order Shop { Inventory => "inventories" (id: i64) } }
@@ -38,13 +38,14 @@ impl<E: Engine> Kind<E> {
     /// ```
     ///
     /// # Errors
-    /// As [`Kind::transaction`]; besides, [`Error::CommitUnknown`] where the connection was lost while the statement was
-    /// under way, since a server goes on with a statement whose client has gone. With a commit token that is resolved. A row
-    /// that is not had within the kind's wait limit is [`Error::Busy`]: the statement is cancelled at the server (behind a
-    /// pooler the server's own limit ends it).
+    /// As [`Kind::transaction`]; besides, [`Error::CommitUnknown`] where the connection was lost while the statement
+    /// was under way, since a server goes on with a statement whose client has gone. With a commit token that is
+    /// resolved. A row that is not had within the kind's wait limit is [`Error::Busy`]: the statement is cancelled at
+    /// the server (behind a pooler the server's own limit ends it).
     ///
     /// # Cancellation
-    /// Dropped while the statement is under way, it may have been applied or not: what must be known wants to be awaited.
+    /// Dropped while the statement is under way, it may have been applied or not: what must be known wants to be
+    /// awaited.
     pub async fn execute(&self, query: Query<E>) -> Result<u64, Error> {
         let _inside = self.enter().await?;
         let began = Instant::now();
@@ -116,13 +117,13 @@ impl<E: Engine> Kind<E> {
     /// Whether nothing is asked for that only a transaction has.
     pub(crate) fn goes_alone(&self) -> bool {
         let plain = !self.takes_token() && self.options.isolation.is_none() && !self.options.read_only;
-        // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send the
-        // two to different sessions.
+        // Unprepared, a statement is described in one trip and run in the next: outside a transaction a pooler may send
+        // the two to different sessions.
         plain && self.shared.keeps_prepared
     }
 
-    /// SQLite: another has the one writer's place, and it was waited for as long as the connection does by itself. Again,
-    /// until the wait limit.
+    /// SQLite: another has the one writer's place, and it was waited for as long as the connection does by itself.
+    /// Again, until the wait limit.
     pub(crate) async fn wait_for_writer(&self, progress: &mut Progress, took: Duration) -> Result<(), Error> {
         let limit = self.options.wait;
         progress.waited += took;
@@ -144,8 +145,8 @@ impl<E: Engine> Kind<E> {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl<E: Engine> Inner<E> {
-    /// Sends a statement that was held to the order outside a transaction, within the wait limit. Until it is answered, a drop hangs up. Its
-    /// answer, if it gave one, and whether it was cancelled.
+    /// Sends a statement that was held to the order outside a transaction, within the wait limit. Until it is answered,
+    /// a drop hangs up. Its answer, if it gave one, and whether it was cancelled.
     pub(crate) async fn alone<T>(
         &mut self,
         limit: Duration,

@@ -14,9 +14,9 @@ use crate::{AsKey, Key, KeyValue, Query, Resource, engine::Engine};
 /// A struct that is read from a row of a resource, and has the row's key and version in it. Its rows are changed by
 /// [`Kind::save`](crate::Kind::save), and only from the version that was read.
 ///
-/// The version is an integer column that is never NULL and in no key: `version bigint not null default 0`. It is looked up
-/// in the live schema when it is first used. Every statement that changes the row must raise it, those of other programs
-/// too; [`Edit`]s do.
+/// The version is an integer column that is never NULL and in no key: `version bigint not null default 0`. It is looked
+/// up in the live schema when it is first used. Every statement that changes the row must raise it, those of other
+/// programs too; [`Edit`]s do.
 ///
 /// ```
 /// # rowlock_testing::guide! { db =>

@@ -356,7 +356,8 @@ engines! {
             assert_eq!((saved, tx.held().len()), (Saved::Done { version: 1 }, 5));
             let (tx, saved) = tx.save(edit(3, 0)).await?;
             assert_eq!(saved, Saved::Conflict { now: row(3, 1, 1) });
-            Ok::<_, Error>(drop(tx))
+            drop(tx);
+            Ok::<_, Error>(())
         })).await;
         assert_eq!((statements, db.counts().late, db.counts().violations), (10, 1, 0));
         assert_eq!(test.value("select sum(n) from orders").await, "4");

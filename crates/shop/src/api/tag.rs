@@ -11,8 +11,8 @@ pub(crate) fn of(version: i64) -> HeaderValue {
     HeaderValue::try_from(format!("\"{version}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }
 
-/// The versions that an `If-Match` names, of which the thing must be one. The header is required: who does not say what he
-/// has read would undo what others have done since.
+/// The versions that an `If-Match` names, of which the thing must be one. The header is required: who does not say what
+/// he has read would undo what others have done since.
 pub(crate) struct IfMatch(pub(crate) Vec<i64>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {

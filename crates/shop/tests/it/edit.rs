@@ -14,7 +14,7 @@ async fn edit(town: &Town, order: i64, read: Option<&str>, revision: Value) -> A
 
 /// The tag of an order's page.
 fn tag(answer: &Answer) -> String {
-    answer.headers["etag"].to_str().unwrap().to_owned()
+    String::from_utf8_lossy(answer.headers["etag"].as_bytes()).into_owned()
 }
 
 rowlock_testing::engines! {
