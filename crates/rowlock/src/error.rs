@@ -180,8 +180,8 @@ pub enum Error {
         feature: &'static str,
     },
 
-    /// The merger was closed, or went down with its runtime, before the request had an outcome.
-    #[error("{kind}: the merger is closed")]
+    /// The merger was closed, or went down with its runtime, before the request had an outcome; or the request was withdrawn.
+    #[error("{kind}: the merger is closed, or the request was withdrawn")]
     Closed {
         /// The kind of transaction.
         kind: KindName,

@@ -70,7 +70,8 @@ impl<E: Engine> Subtract<E> {
     }
 
     /// Takes the request back, if it is still in line: `true`, and it is not charged and never will be. `false`: it is under
-    /// way with its batch, or answered; await it to learn its outcome.
+    /// way with its batch, or answered; await it to learn its outcome. (Awaited after it was withdrawn it is
+    /// [`Error::Closed`].)
     pub fn withdraw(&mut self) -> bool {
         let withdrawn = match &self.state {
             State::New => true,
@@ -139,8 +140,8 @@ impl<E: Engine> Future for Subtract<E> {
                 Err(error) => Poll::Ready(Err(error)),
             },
             State::InLine { slot, .. } => slot.poll(context.waker()),
-            // It was withdrawn, or answered: there is nothing more to say.
-            State::Over => Poll::Pending,
+            // It was withdrawn, or was answered before.
+            State::Over => Poll::Ready(Err(Error::Closed { kind: this.shared.kind.name.clone() })),
         };
         if answer.is_ready() {
             this.state = State::Over;

@@ -1,7 +1,7 @@
 //! COMMIT, and its answer, lost on the way: with a commit token or a ledger it is resolved, and nothing is applied twice.
 
 use futures_util::future::join_all;
-use rowlock::{Db, Engine, Merger, Outcome};
+use rowlock::{Db, Engine, Error, Merger, Outcome};
 use rowlock_testing::{Family, Lost, Proxy, TestDb, engines};
 use sqlx::pool::PoolOptions;
 
@@ -69,5 +69,44 @@ engines! { servers:
             let entries = test.value("select count(*) from stock_ledger").await;
             assert_eq!(entries, (10 * (n + 1)).to_string());
         }
+    }
+
+    /// Without either it is told as unknown, to those who were in the batch, and to nobody else.
+    async fn without_either_it_is_unknown_to_its_batch<E: Engine>(test: TestDb) {
+        tables(&test).await;
+        let db: Db<E> = Db::builder(Shop).open(test.pool_of::<E>(5).await).await.unwrap();
+        let merger = db.kind("merged").merger(STOCK).start().await.unwrap();
+        let mut holder = test.session("holder").await;
+        holder.run("begin").await;
+        holder.run("select n from inventories where id = 20 for update").await;
+        let stuck = tokio::spawn(join_all([merger.subtract(20, 1), merger.subtract(20, 2)]));
+        test.until_blocked(1).await;
+        kill_updates(&test).await;
+        for error in stuck.await.unwrap() {
+            let error = error.unwrap_err();
+            assert!(matches!(error, Error::Merged { requests: 2, .. }), "{error:?}");
+            assert!(matches!(error.root(), Error::CommitUnknown { .. }), "{error:?}");
+        }
+        assert_eq!(merger.subtract(30, 1).await.unwrap(), Outcome::Applied { value: 999 });
+        holder.run("rollback").await;
+        holder.close().await;
+        // The session was killed while it waited: this time it was not applied.
+        assert_eq!(merger.subtract(20, 1).await.unwrap(), Outcome::Applied { value: 999 });
+    }
+}
+
+/// Ends the sessions whose update waits.
+async fn kill_updates(test: &TestDb) {
+    if test.family() == Family::Postgres {
+        let sql = "select pg_terminate_backend(pid, 5000) from pg_stat_activity \
+                   where datname = current_database() and wait_event_type = 'Lock'";
+        test.execute(sql).await;
+        return;
+    }
+    let ids = test
+        .execute("select id from information_schema.processlist where db = database() and info like 'UPDATE%'")
+        .await;
+    for id in ids.rows.iter().filter_map(|row| row.first().cloned().flatten()) {
+        test.execute(&format!("kill {id}")).await;
     }
 }

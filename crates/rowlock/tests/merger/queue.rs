@@ -100,6 +100,7 @@ engines! { servers:
         let mut in_line = merger.subtract(1, 7);
         assert!((&mut in_line).now_or_never().is_none());
         assert!(in_line.withdraw());
+        assert!(matches!(in_line.await.unwrap_err(), Error::Closed { .. }));
         assert!(!under_way.withdraw());
         let stays = merger.subtract(1, 11);
         holder.run("rollback").await;
