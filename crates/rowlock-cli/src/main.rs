@@ -1,0 +1,50 @@
+//! The command `rowlock`: reads what servers wrote about deadlocks, in any language's project, and explains it.
+//!
+//! All input and output of the project's detecting side stands here; what is thought stands in `rowlock-lens`. One file a
+//! subcommand, one a form of output.
+//!
+//! Exit codes: 0 nothing found, 1 deadlocks found, 2 something could not be read.
+
+mod explain;
+mod input;
+mod json;
+mod outcome;
+mod progress;
+mod scan;
+mod style;
+mod table;
+mod tape;
+mod text;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "rowlock", version, about = "Finds out why transactions deadlock, and what to change")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Explain the deadlocks in logs, status outputs and error messages
+    Explain(explain::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Command::Explain(arguments) = Cli::parse().command;
+    match explain::run(&arguments) {
+        Ok(outcome) => ExitCode::from(outcome),
+        // Who reads has seen enough.
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "rowlock: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

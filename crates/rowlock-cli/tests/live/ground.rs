@@ -1,0 +1,125 @@
+//! A server for one test, deadlocks on it, and the command.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use rowlock_testing::server::{Server, Servers};
+use rowlock_testing::{Connection, Engine, Family, code};
+
+/// A server that ends with the test.
+pub(crate) struct Ground {
+    pub(crate) servers: Servers,
+    pub(crate) server: Server,
+}
+
+/// Two transactions, two statements each, of which the second ones close a cycle.
+pub(crate) struct Deadlock {
+    pub(crate) a: [&'static str; 2],
+    pub(crate) b: [&'static str; 2],
+    pub(crate) hazard: &'static str,
+}
+
+/// Who failed, and who the two were: PostgreSQL's process, InnoDB's thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fate {
+    pub(crate) failed: i64,
+    pub(crate) survived: i64,
+}
+
+impl Ground {
+    pub(crate) async fn start(engine: Engine) -> Ground {
+        let servers = Servers::private().unwrap();
+        let server = servers.start(engine).await.unwrap();
+        Ground { servers, server }
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.server.engine, &self.server.url).await.unwrap()
+    }
+
+    pub(crate) async fn run(&self, sql: &str) -> Option<String> {
+        let mut connection = self.connect().await;
+        let answer = connection.run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let _ = connection.close().await;
+        answer.value().map(str::to_owned)
+    }
+
+    /// Runs it, until one of the two has failed and the other gone on.
+    pub(crate) async fn deadlock(&self, deadlock: &Deadlock) -> Fate {
+        let (mut a, mut b) = (self.connect().await, self.connect().await);
+        let (first, second) = (id(&mut a).await, id(&mut b).await);
+        for (connection, sql) in [(&mut a, deadlock.a[0]), (&mut b, deadlock.b[0])] {
+            connection.run("begin").await.unwrap();
+            connection.run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        let last = deadlock.a[1];
+        let waiting = tokio::spawn(async move {
+            let result = a.run(last).await.map(drop);
+            let _ = a.run("rollback").await;
+            result
+        });
+        self.until_waiting(first).await;
+        let own = b.run(deadlock.b[1]).await.map(drop);
+        let _ = b.run("rollback").await;
+        let other = waiting.await.unwrap();
+        let is_deadlock = |result: &Result<(), rowlock_testing::sqlx::Error>| {
+            matches!(result.as_ref().err().and_then(code).as_deref(), Some("40P01" | "1213"))
+        };
+        match (is_deadlock(&other), is_deadlock(&own)) {
+            (true, false) => Fate { failed: first, survived: second },
+            (false, true) => Fate { failed: second, survived: first },
+            both => panic!("{}: {both:?}: {other:?} {own:?}", deadlock.hazard),
+        }
+    }
+
+    /// Until the server says that a session waits for a lock.
+    async fn until_waiting(&self, session: i64) {
+        let mut watch = self.connect().await;
+        let query = match self.server.engine.family() {
+            Family::Postgres => {
+                format!(
+                    "select count(*)::text from pg_stat_activity where pid = {session} and wait_event_type = 'Lock'"
+                )
+            }
+            _ => format!(
+                "select cast(count(*) as char) from information_schema.innodb_trx \
+                 where trx_mysql_thread_id = {session} and trx_state = 'LOCK WAIT'"
+            ),
+        };
+        loop {
+            let answer = watch.run(&query).await.unwrap();
+            if answer.value() == Some("1") {
+                return;
+            }
+            // MariaDB fills the view again only when nobody has read it for 100 ms.
+            tokio::time::sleep(std::time::Duration::from_millis(120)).await;
+        }
+    }
+}
+
+async fn id(connection: &mut Connection) -> i64 {
+    let query = match connection {
+        Connection::Postgres(_) => "select pg_backend_pid()::text",
+        _ => "select cast(connection_id() as char)",
+    };
+    connection.run(query).await.unwrap().value().unwrap().parse().unwrap()
+}
+
+/// What `rowlock explain` printed, and its exit code.
+pub(crate) fn explain(arguments: &[&str], stdin: &[u8]) -> (String, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+    command.arg("explain").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap())
+}
+
+/// The same as JSON, with values.
+pub(crate) fn findings(arguments: &[&str], stdin: &[u8]) -> serde_json::Value {
+    let (text, code) = explain(&[&["--format", "json", "--show-values"], arguments].concat(), stdin);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, 1, "{text}");
+    assert_eq!(value["unreadable"], serde_json::json!([]), "{text}");
+    value
+}

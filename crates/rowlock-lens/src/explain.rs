@@ -1,0 +1,330 @@
+//! From a report to a finding: names for the transactions, words for the locks, the hazard, the victim, what is unknown.
+
+use rowlock_footprint::Value;
+
+use crate::finding::{Finding, Fix, Level, Lock, Status, Step, Transaction, Unknown, VictimTold};
+use crate::hazard::judge;
+use crate::report::{Certainty, Engine, LockRef, Object, Party, Report, Row};
+use crate::sql::{Redactor, shape};
+use crate::statement::Case;
+
+/// Explains a report. What it shows of values, `redactor` decides.
+pub fn explain(report: &Report, redactor: &mut Redactor) -> Finding {
+    let case = Case::read(report);
+    let verdict = judge(&case);
+    let transactions: Vec<Transaction> =
+        (0..report.parties.len()).map(|party| transaction(&case, party, redactor)).collect();
+    let steps = steps(report, &transactions);
+    let unclear = || {
+        let cause = match report.parties.len() {
+            0 | 1 => "This is a driver's copy of the error: it names the deadlock, and not who was in it.".to_owned(),
+            _ => "The report does not tell enough to name the cause.".to_owned(),
+        };
+        (cause, Certainty::Known, Vec::new())
+    };
+    let hazard = verdict.as_ref().map_or("unclear", |(hazard, _)| hazard.name);
+    let (cause, certainty, mut fix) = verdict.map_or_else(unclear, |(_, v)| (v.cause, v.certainty, v.fix));
+    for Fix { sql, .. } in &mut fix {
+        if let Some(sql) = sql {
+            *sql = redactor.statement(sql, report.engine);
+        }
+    }
+    Finding {
+        hazard,
+        level: Level::Error,
+        status: Status::Happened,
+        engine: report.engine,
+        format: report.format,
+        time: report.time.clone(),
+        steps,
+        cause,
+        certainty,
+        fix,
+        victim: victim(report),
+        unknown: unknown(report, &transactions),
+        notes: report.notes.clone(),
+        shape: report_shape(report),
+        transactions,
+    }
+}
+
+/// What reports of one kind have in common, whatever their values: statements, tables, modes. It does not look at what
+/// surrounds a report, so that only the first of a kind costs a look back.
+pub fn report_shape(report: &Report) -> String {
+    let mut parts: Vec<String> = report
+        .parties
+        .iter()
+        .map(|party| {
+            let statement = party.statement.as_ref().map(|sql| shape(sql, report.engine)).unwrap_or_default();
+            // A cut statement's tail differs with the lengths of its values.
+            let statement: String =
+                statement.chars().take(if party.statement_flaw.is_some() { 80 } else { 4_000 }).collect();
+            let wait = party.waits.as_ref().map(|wait| (wait.mode.as_str(), kind(&wait.object)));
+            let (mode, object) = wait.unwrap_or_default();
+            format!("{statement} | {mode} {object}")
+        })
+        .collect();
+    parts.sort_unstable();
+    format!("{} | {}", report.engine, parts.join(" || "))
+}
+
+fn kind(object: &Object) -> String {
+    match object {
+        // Of two victims of one kind, CONTEXT tells the table of one and not of the other.
+        Object::Transaction(_) => "row".to_owned(),
+        Object::Row(Row { index: Some(index), table, .. }) => {
+            format!("{} {index}", table.as_deref().unwrap_or_default())
+        }
+        Object::Row(_) => "row".to_owned(),
+        Object::Table(table) => table.clone(),
+        Object::Advisory(_) => "advisory".to_owned(),
+        Object::Other(text) => text.chars().filter(|c| !c.is_ascii_digit()).collect(),
+    }
+}
+
+/// `A`, `B`, .. `Z`, `A1`, ..
+pub(crate) fn letter(party: usize) -> String {
+    let letter = char::from(b'A' + (party % 26) as u8);
+    if party < 26 { letter.to_string() } else { format!("{letter}{}", party / 26) }
+}
+
+fn transaction(case: &Case<'_>, at: usize, redactor: &mut Redactor) -> Transaction {
+    let report = case.report;
+    let party = report.parties.get(at).cloned().unwrap_or_default();
+    let engine = report.engine;
+    let waiter = report.waiter(at);
+    let holds = party.holds.iter().map(|lock| {
+        let wanted_by = waiter.filter(|waiter| {
+            report.parties.get(*waiter).is_some_and(|w| w.waits.as_ref().is_some_and(|wait| same(wait, lock)))
+        });
+        let mut told = told(case, lock, wanted_by, redactor);
+        told.statement = wanted_by.and_then(|_| case.taker(at)).map(|taker| redactor.statement(&taker.text, engine));
+        told
+    });
+    let mut holds: Vec<Lock> = holds.collect();
+    // A transaction with many locks: the ones that matter are the first and those that somebody waits for.
+    holds.sort_by_key(|lock| lock.statement.is_none());
+    let mut shown: Vec<Lock> = Vec::new();
+    for lock in holds {
+        if !shown.contains(&lock) && shown.len() < 8 {
+            shown.push(lock);
+        }
+    }
+    Transaction {
+        name: letter(at),
+        session: party.name(engine),
+        origin: party.origin.clone(),
+        statement: party.statement.as_ref().map(|sql| redactor.statement(sql, engine)),
+        statement_flaw: party.statement_flaw.clone(),
+        earlier: party.earlier.iter().map(|sql| redactor.statement(sql, engine)).collect(),
+        wants: party.waits.as_ref().map(|lock| told(case, lock, Some(at), redactor)),
+        holds: shown,
+        blocked_by: party.blocked_by.map(letter),
+    }
+}
+
+fn same(a: &LockRef, b: &LockRef) -> bool {
+    match (a.row(), b.row()) {
+        (Some(a), Some(b)) => a.place == b.place && a.table == b.table,
+        _ => a.object == b.object,
+    }
+}
+
+/// A lock in words. `waiter`: who waits for it, whose statement can name the row.
+fn told(case: &Case<'_>, lock: &LockRef, waiter: Option<usize>, redactor: &mut Redactor) -> Lock {
+    let by_statement = waiter.and_then(|waiter| key_text(case, waiter, redactor));
+    let table = lock.table().map(str::to_owned).or_else(|| waiter.and_then(|waiter| case.wanted_table(waiter)));
+    let mut certainty = lock.certainty.clone();
+    let what = match &lock.object {
+        Object::Row(row) => row_text(row, table.as_deref(), by_statement, case, waiter, redactor),
+        Object::Transaction(id) => match (&table, by_statement) {
+            (Some(table), key) => {
+                if certainty == Certainty::Known {
+                    let from =
+                        format!("the statement; the server says only that it waits for the end of transaction {id}");
+                    certainty = Certainty::Inferred(from);
+                }
+                key.map_or_else(|| format!("a row of {table}"), |key| format!("{table}, {key}"))
+            }
+            (None, _) => format!("a row that transaction {id} changed"),
+        },
+        Object::Table(table) => format!("table {table}"),
+        Object::Advisory(numbers) => {
+            format!("advisory lock {}", numbers.split(", ").map(|n| redactor.value(n)).collect::<Vec<_>>().join(", "))
+        }
+        Object::Other(text) => text.clone(),
+    };
+    let mode = match (&lock.object, lock.mode.as_str()) {
+        // Never a table's SHARE lock: it is how the server waits for a transaction's end.
+        (Object::Row(_) | Object::Transaction(_), "ShareLock") => {
+            strength(case, waiter).unwrap_or_else(|| "ShareLock".to_owned())
+        }
+        (_, mode) => mode.to_owned(),
+    };
+    Lock { what, mode, table, statement: None, certainty }
+}
+
+/// How strongly the waiting statement asks for the row.
+fn strength(case: &Case<'_>, waiter: Option<usize>) -> Option<String> {
+    let waiter = waiter?;
+    let lock = case.current(waiter)?.lock(&case.wanted_table(waiter)?)?;
+    Some(lock.strength.to_string())
+}
+
+/// `id = <1>`, by the waiting statement.
+fn key_text(case: &Case<'_>, waiter: usize, redactor: &mut Redactor) -> Option<String> {
+    let (columns, key) = case.wanted_key(waiter)?;
+    let parts = columns.iter().zip(key).map(|(column, value)| {
+        let value = match value {
+            Value::Literal(literal) => redactor.value(&literal.to_string()),
+            other => other.to_string(),
+        };
+        format!("{column} = {value}")
+    });
+    Some(parts.collect::<Vec<_>>().join(", "))
+}
+
+fn row_text(
+    row: &Row,
+    table: Option<&str>,
+    by_statement: Option<String>,
+    case: &Case<'_>,
+    waiter: Option<usize>,
+    redactor: &mut Redactor,
+) -> String {
+    let mut text = match (table, &row.index) {
+        (Some(table), Some(index)) if index != "PRIMARY" => format!("{table} by index {index}"),
+        (Some(table), _) => table.to_owned(),
+        (None, Some(index)) => format!("index {index}"),
+        (None, None) => "a row".to_owned(),
+    };
+    match &row.record {
+        Some(record) if record.supremum => text.push_str(", the gap behind the last key"),
+        Some(record) if !record.key().is_empty() => {
+            let fields: Vec<String> = record.key().iter().map(|field| field.text()).collect();
+            // The statement's column, when its value is the record's.
+            let named = waiter.and_then(|waiter| case.wanted_key(waiter)).filter(|(_, key)| {
+                key.len() == fields.len()
+                    && key.iter().zip(&fields).all(|(value, field)| match value {
+                        Value::Literal(literal) => literal.to_string().trim_matches('\'') == field,
+                        _ => false,
+                    })
+            });
+            match named {
+                Some((columns, _)) => {
+                    let parts = columns
+                        .iter()
+                        .zip(&fields)
+                        .map(|(column, field)| format!("{column} = {}", redactor.value(field)));
+                    text.push_str(&format!(", {}", parts.collect::<Vec<_>>().join(", ")));
+                }
+                None => {
+                    let parts: Vec<String> = fields.iter().map(|field| redactor.value(field)).collect();
+                    text.push_str(&format!(", key {}", parts.join(", ")));
+                }
+            }
+            if record.deleted {
+                text.push_str(" (deleted)");
+            }
+        }
+        _ => {
+            if let Some(key) = by_statement {
+                text.push_str(&format!(", {key}"));
+            }
+            if let Some(place) = &row.place {
+                text.push_str(&format!(", at {place}"));
+            }
+        }
+    }
+    text
+}
+
+/// First what each came to hold, then how each came to wait; the victim last, for its wait closed the cycle.
+fn steps(report: &Report, transactions: &[Transaction]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for transaction in transactions {
+        for lock in transaction.holds.iter().take(3) {
+            let effect = format!("takes {}", lock.what);
+            steps.push(Step { transaction: transaction.name.clone(), statement: lock.statement.clone(), effect });
+        }
+    }
+    let victim = report.victim.as_ref().map(|victim| victim.party);
+    let waits = transactions.iter().enumerate().filter(|(_, transaction)| transaction.wants.is_some());
+    let (closing, others): (Vec<_>, Vec<_>) =
+        waits.partition(|(at, _)| report.engine == Engine::Postgres && Some(*at) == victim);
+    for (_, transaction) in others.into_iter().chain(closing) {
+        let by = transaction.blocked_by.as_deref().unwrap_or("another");
+        let what = transaction.wants.as_ref().map(|lock| lock.what.as_str()).unwrap_or_default();
+        let effect = format!("waits for {by}: {what}");
+        steps.push(Step { transaction: transaction.name.clone(), statement: transaction.statement.clone(), effect });
+    }
+    steps
+}
+
+fn victim(report: &Report) -> Option<VictimTold> {
+    let victim = report.victim.as_ref()?;
+    let why = match report.engine {
+        Engine::Postgres => {
+            "PostgreSQL ends whoever runs the check: the one that waited for deadlock_timeout first, whatever it has done".to_owned()
+        }
+        _ => {
+            let undo = |party: usize| report.parties.get(party).and_then(|party| party.weight).map_or(0, |weight| weight.undo);
+            let own = undo(victim.party);
+            let least = (0..report.parties.len()).filter(|party| *party != victim.party).all(|party| own <= undo(party));
+            let rows = if own == 1 { "row" } else { "rows" };
+            match least {
+                true => format!("InnoDB ends the cheaper one: it had changed {own} {rows}, and no other fewer"),
+                false => format!("it had changed {own} {rows}, others fewer: InnoDB weighs locks as well, and spares what changed tables without rollback"),
+            }
+        }
+    };
+    Some(VictimTold { transaction: letter(victim.party), certainty: victim.certainty.clone(), why })
+}
+
+/// Whether what a party holds is a row, which a statement would name.
+fn by_row(report: &Report, party: &Party) -> bool {
+    let rows = |lock: &LockRef| matches!(lock.object, Object::Row(_) | Object::Transaction(_));
+    report.engine == Engine::Postgres && party.holds.iter().any(rows)
+}
+
+fn unknown(report: &Report, transactions: &[Transaction]) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    let mut push = |what: String, how: &str| unknown.push(Unknown { what, how: how.to_owned() });
+    if transactions.len() < 2 {
+        let how = match report.engine {
+            Engine::Postgres => "the server's log has them, in the record with the same time: give that file",
+            _ => {
+                "SHOW ENGINE INNODB STATUS has the last deadlock; innodb_print_all_deadlocks = ON puts each into the error log"
+            }
+        };
+        push("the other transactions, and what each held".to_owned(), how);
+        return unknown;
+    }
+    for (transaction, party) in transactions.iter().zip(&report.parties) {
+        if let (None, Some(flaw)) = (&transaction.statement, &transaction.statement_flaw) {
+            push(format!("what {} was running", transaction.name), flaw);
+        }
+        let taken = transaction.holds.is_empty() || transaction.holds.iter().any(|lock| lock.statement.is_some());
+        if !taken || (transaction.holds.is_empty() && !party.whole) {
+            let how = match report.engine {
+                Engine::Postgres if party.whole && by_row(report, party) => {
+                    "the log has its transaction from BEGIN on, and no statement that names the row: a function, trigger, cascade or join took it"
+                }
+                Engine::Postgres => {
+                    "log_statement = 'all' (or 'mod') with %p in log_line_prefix puts each statement into the log; log_lock_waits = on tells each waiter's row"
+                }
+                _ => {
+                    "the general log, or performance_schema.events_statements_history_long, has the earlier statements of its thread"
+                }
+            };
+            push(format!("which statement of {} took what it holds", transaction.name), how);
+        }
+    }
+    if report.victim.is_none() {
+        push(
+            "who was rolled back".to_owned(),
+            "the client that got error 1213; MySQL writes it with log_error_verbosity = 3",
+        );
+    }
+    unknown
+}
