@@ -68,7 +68,8 @@ impl Scan<'_> {
                 Reading::Unreadable { reason, bytes } => (Some(Err(reason)), bytes),
             };
             // Never back, and never to the same marker again.
-            let end = range.end.max(at + marker.len()).min(bytes.len());
+            // A marker can begin with the line break that ends the report.
+            let end = range.end.saturating_sub(1).max(at + marker.len()).min(bytes.len());
             let before = lines(bytes.get(range.start.min(at)..at).unwrap_or_default());
             let first = bytes.get(at).is_some_and(|byte| *byte == b'\n');
             let place = Place {

@@ -51,7 +51,7 @@ const DEADLOCKS: [Deadlock; 7] = [
     },
     Deadlock {
         a: ["select * from orders where id = 22", "lock table orders in access exclusive mode"],
-        b: ["select * from orders where id = 23", "lock table orders in exclusive mode"],
+        b: ["select * from orders where id = 23", "lock table inventories, orders in access exclusive mode"],
         hazard: "ddl-after-rows",
     },
 ];

@@ -5,6 +5,9 @@ use super::{Block, Content};
 use crate::postgres::Record;
 use crate::window::Lines;
 
+/// Of which one stands in every driver's error.
+const WORDS: [&str; 6] = ["ERROR", "Error", "error", "40P01", "Exception", "FATAL"];
+
 pub(super) fn read(lines: &Lines<'_>) -> Option<Block> {
     let hit = lines.hit_text();
     let error = |words: &[&str]| words.iter().any(|word| hit.contains(word));
@@ -12,7 +15,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Option<Block> {
     let text = match lines.marker {
         "Deadlock found when trying to get lock" | "ER_LOCK_DEADLOCK" => Content::InnoDbError { statement },
         "deadlock detected" | "40P01"
-            if error(&["ERROR", "Error", "error", "40P01", "Exception", "DeadlockDetected", "FATAL"]) =>
+            if error(&WORDS) && error(&["eadlock detected", "deadlock_detected", "DeadlockDetected"]) =>
         {
             Content::Postgres(Record { message: "deadlock detected".to_owned(), statement, ..Record::default() })
         }

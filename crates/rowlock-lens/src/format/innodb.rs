@@ -52,6 +52,9 @@ pub(super) fn read(lines: &Lines<'_>) -> Option<Block> {
     Some(Block { text: Content::InnoDb { text, time }, lines: start..end, cut: cut && !lines.ends })
 }
 
+/// Most transactions of a cycle without headings: when it has not closed by then, something was lost.
+const MOST_PARTIES: usize = 12;
+
 /// Without headings (MySQL with `log_error_verbosity` below 3): transactions, until their cycle closes.
 fn headless(lines: &Lines<'_>) -> Option<Block> {
     let start = lines.hit;
@@ -60,6 +63,7 @@ fn headless(lines: &Lines<'_>) -> Option<Block> {
     while let Some(line) = lines.text(end).filter(|_| end - start < MOST_LINES) {
         let head = innodb::is_head(line);
         if (head && parties >= 2 && innodb::closes(&join(lines, start, end)))
+            || (head && parties >= MOST_PARTIES)
             || time(line).is_some()
             || line.starts_with("---")
         {

@@ -79,6 +79,7 @@ pub const FORMATS: &[Format] = &[
 /// All that can stand around a line.
 pub(crate) const WRAPPERS: &[Wrapper] = &[
     Wrapper { unwrap: cloud_json::unwrap },
+    Wrapper { unwrap: escaped::unwrap },
     Wrapper { unwrap: cri::unwrap },
     Wrapper { unwrap: compose::unwrap },
     Wrapper { unwrap: grep::unwrap },
@@ -86,7 +87,6 @@ pub(crate) const WRAPPERS: &[Wrapper] = &[
     Wrapper { unwrap: heroku::unwrap },
     Wrapper { unwrap: syslog::unwrap },
     Wrapper { unwrap: mysql_log::unwrap },
-    Wrapper { unwrap: escaped::unwrap },
 ];
 
 /// Wrappers in wrappers that are taken off: a container's JSON around a syslog line in a mail.

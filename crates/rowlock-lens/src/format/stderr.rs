@@ -184,6 +184,10 @@ fn fields(
             if blanks > 1 || !follows {
                 break;
             }
+        } else if prefix.is_empty() && TIME.as_ref().and_then(|regex| regex.find(line)).is_some_and(|m| m.start() == 0)
+        {
+            // Something else's line: this report has no times.
+            break;
         } else if line.trim_start().starts_with("at ") && line.contains('(') && prefix.is_empty() {
             // A Java stack trace.
             break;
@@ -192,6 +196,7 @@ fn fields(
         } else if let Some((_, text)) = fields.last_mut() {
             text.push('\n');
             text.push_str(line.strip_prefix('\t').unwrap_or_else(|| line.trim_start()));
+            blanks = 0;
         }
         at += 1;
     }
@@ -224,8 +229,8 @@ fn sqlalchemy(line: &str) -> Option<&str> {
 
 /// A copy on one line has all fields in its message.
 fn inline(record: &mut Record) {
-    let text =
-        if record.detail.is_empty() { std::mem::take(&mut record.message) } else { std::mem::take(&mut record.detail) };
+    let from_message = record.detail.is_empty();
+    let text = if from_message { std::mem::take(&mut record.message) } else { std::mem::take(&mut record.detail) };
     let mut parts: Vec<(Label, usize, usize)> = Vec::new();
     let has_edges = !crate::postgres::is_edgeless(&text);
     if let (Some(labels), true) = (LABELS.as_ref(), has_edges) {
@@ -255,7 +260,7 @@ fn inline(record: &mut Record) {
         }
     }
     if record.detail.is_empty() {
-        if has_edges { record.detail = head } else { record.message = head }
+        if has_edges || !from_message { record.detail = head } else { record.message = head }
     }
 }
 
