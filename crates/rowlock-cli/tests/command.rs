@@ -1,5 +1,7 @@
 //! The command as a program: exit codes, places, redaction, compressed input, memory, and what it prints, whole.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 

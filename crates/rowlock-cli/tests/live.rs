@@ -2,6 +2,8 @@
 //!
 //! Each test starts a server of its own: its log must hold these deadlocks alone, and its settings change.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 #[path = "live/ground.rs"]
 mod ground;
 #[path = "live/innodb.rs"]

@@ -11,9 +11,9 @@
 //! ";
 //! let hit = markers(log).next().expect("the words are there");
 //! let Reading::Report { report, .. } = read(&Window { bytes: log, hit: hit.at, ends: true }, hit.marker) else { panic!() };
-//! let finding = explain(&report, &mut Redactor::new(false));
+//! let finding = explain(&report, &mut Redactor::new(true));
 //! assert_eq!(finding.hazard, "order-inversion");
-//! assert_eq!(finding.transactions[0].wants.as_ref().unwrap().what, "orders, id = <1>");
+//! assert_eq!(finding.transactions[0].wants.as_ref().unwrap().what, "orders, id = 10");
 //! ```
 //!
 //! Pure: no I/O, no async, and no panic on any input. The command `rowlock` holds the files.

@@ -92,6 +92,7 @@ impl Redactor {
                 Piece::Sign(",") if list >= SHOWN && literal_follows(&mut pieces.clone()) => {}
                 Piece::Sign(sign) => {
                     if left_out > 0 {
+                        out.space = false;
                         out.push(&format!(", .. {left_out} more"));
                         left_out = 0;
                     }
@@ -103,6 +104,7 @@ impl Redactor {
                 Piece::Word(word) => {
                     list = 0;
                     if left_out > 0 {
+                        out.space = false;
                         out.push(&format!(", .. {left_out} more "));
                         left_out = 0;
                     }
@@ -269,6 +271,9 @@ fn quoted(text: &str, ends: &[char], escapes: bool) -> usize {
         } else if ends.contains(&c) {
             if chars.peek().is_some_and(|(_, next)| *next == c) {
                 chars.next();
+            } else if !escapes && c == '\'' && text.get(..at).is_some_and(|before| before.ends_with('\\')) {
+                // With standard_conforming_strings off, the string goes on: where it ends, cannot be told.
+                return text.len();
             } else {
                 return at + c.len_utf8();
             }
@@ -287,4 +292,47 @@ fn dollar(text: &str) -> Option<usize> {
     }
     let body = text.get(tag_end..)?;
     Some(body.find(tag).map_or(text.len(), |at| tag_end + at + tag.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redacted(sql: &str, engine: Engine) -> String {
+        Redactor::new(false).statement(sql, engine)
+    }
+
+    #[test]
+    fn strings_of_every_kind_go() {
+        for sql in [
+            "select 'secret'",
+            "select E'a\\'secret'",
+            "select 'it\\'s secret'",
+            "select $a$secret$a$",
+            "select U&'secret'",
+            "select 'secret",
+        ] {
+            let shown = redacted(sql, Engine::Postgres);
+            assert!(!shown.contains("secret"), "{sql}: {shown}");
+        }
+        for sql in [
+            "select 'a\\'secret'",
+            "select \"secret\"",
+            "select x'5ec2e7', 0xsecret",
+            "select 1 # secret",
+            "select _utf8'secret'",
+        ] {
+            let shown = redacted(sql, Engine::MySql);
+            assert!(!shown.contains("secret") && !shown.contains("5ec2e7"), "{sql}: {shown}");
+        }
+    }
+
+    #[test]
+    fn names_and_parameters_stay() {
+        assert_eq!(redacted("select \"a 1\".b2, $1 from `x`", Engine::Postgres), "select \"a 1\".b2, $1 from `x`");
+        assert_eq!(
+            redacted("select `a 1`, @v from t2 where id = ?", Engine::MariaDb),
+            "select `a 1`, @v from t2 where id = ?"
+        );
+    }
 }

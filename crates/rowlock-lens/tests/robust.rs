@@ -1,5 +1,7 @@
 //! Whatever stands in an input, reading it ends, and soon, and does not panic.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 #[path = "support/mod.rs"]
 mod support;
 

@@ -1,5 +1,7 @@
 //! Reports in the shapes in which they are met: one report, wrapped in every way that is known, must tell the same.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 #[path = "support/mod.rs"]
 mod support;
 

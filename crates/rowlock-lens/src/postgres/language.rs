@@ -1,5 +1,5 @@
-//! PostgreSQL's words in the languages that it is translated to, as its message catalogs have them (version 15; the ones
-//! without a catalog there: version 9.6 to 13). Only what cannot be told by structure: see [`edge`](super::edge).
+//! PostgreSQL's words in the languages that it is translated to, as its message catalogs have them (version 15). Polish and
+//! Portuguese, which have no catalog there, are as people's copies of errors show them. Only what cannot be told by structure: see [`edge`](super::edge).
 
 /// The words of one language.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(crate) const ENGLISH: Language = Language {
 };
 
 /// All but English.
-pub(crate) const LANGUAGES: [Language; 14] = [
+pub(crate) const LANGUAGES: [Language; 13] = [
     Language {
         deadlock: "Verklemmung (Deadlock) entdeckt",
         labels: ["FEHLER", "DETAIL", "TIPP", "ZUSAMMENHANG", "ANWEISUNG"],
@@ -96,15 +96,9 @@ pub(crate) const LANGUAGES: [Language; 14] = [
         acts: ["wstawiania krotki indeksu", "modyfikacji", "usuwania", "blokowania"],
     },
     Language {
-        deadlock: "detectado deadlock",
+        deadlock: "impasse detectado",
         labels: ["ERRO", "DETALHE", "DICA", "CONTEXTO", "COMANDO"],
         statement: "comando",
         acts: ["inserir tupla do índice", "atualizar", "excluir", "bloquear"],
-    },
-    Language {
-        deadlock: "ölümcül kilitlenme algılandı",
-        labels: ["HATA", "AYRINTI", "İPUCU", "BAĞLAM", "İFADE"],
-        statement: "ifade",
-        acts: ["indeks", "güncelle", "sil", "kilitle"],
     },
 ];
