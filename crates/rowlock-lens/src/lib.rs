@@ -33,7 +33,7 @@
 mod explain;
 mod finding;
 mod fix;
-pub mod format;
+mod format;
 mod group;
 mod hazard;
 mod innodb;
@@ -48,6 +48,7 @@ mod window;
 
 pub use explain::{explain, report_shape};
 pub use finding::{Finding, Fix, Level, Lock, Status, Step, Transaction, Unknown, VictimTold};
+pub use format::{FORMATS, Format};
 pub use group::{Group, Groups};
 pub use hazard::{HAZARDS, Hazard};
 pub use read::{Reading, look_back, read};

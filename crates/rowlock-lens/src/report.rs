@@ -54,7 +54,7 @@ pub enum Certainty {
 pub struct Report {
     /// Whose it is.
     pub engine: Engine,
-    /// The name of the input format: a row of [`FORMATS`](crate::format::FORMATS).
+    /// The name of the input format: a row of [`FORMATS`](crate::FORMATS).
     pub format: &'static str,
     /// As written, if it was.
     pub time: Option<String>,
