@@ -10,3 +10,5 @@ mod ground;
 mod innodb;
 #[path = "live/postgres.rs"]
 mod postgres;
+#[path = "live/three.rs"]
+mod three;

@@ -99,6 +99,23 @@ fn other_languages() {
     }
 }
 
+/// Written by PostgreSQL 15 itself, with each of its catalogs as `lc_messages`.
+#[test]
+fn other_languages_of_a_real_server() {
+    let found = all(include_str!("reports/postgres-15-eleven-languages.log"));
+    assert_eq!(found.len(), 11);
+    for finding in found {
+        let finding = finding.unwrap();
+        let wants: Vec<_> =
+            finding.transactions.iter().map(|t| t.wants.as_ref().unwrap().table.clone().unwrap()).collect();
+        assert_eq!((finding.hazard, wants.len()), ("order-inversion", 2), "{finding:#?}");
+        assert!(wants.contains(&"orders".to_owned()) && wants.contains(&"inventories".to_owned()), "{finding:#?}");
+        let read =
+            |sql: &Option<String>| sql.as_ref().is_some_and(|sql| sql.starts_with("update") && sql.ends_with(';'));
+        assert!(finding.transactions.iter().all(|transaction| read(&transaction.statement)), "{finding:#?}");
+    }
+}
+
 #[test]
 fn columns_of_every_csvlog() {
     let detail = "Process 82 waits for ShareLock on transaction 729; blocked by process 81.\nProcess 81 waits for ShareLock on \

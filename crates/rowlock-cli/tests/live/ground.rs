@@ -2,9 +2,13 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rowlock_testing::server::{Server, Servers};
-use rowlock_testing::{Connection, Engine, Family, code};
+use rowlock_testing::{Connection, Engine, Family, code, present};
+
+/// What a test may take, with the start of its server.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A server that ends with the test.
 pub(crate) struct Ground {
@@ -72,6 +76,42 @@ impl Ground {
         }
     }
 
+    /// A cycle of three on `table`: each holds one row, and wants the next one's. Returns their ids, in the order of waits,
+    /// and the one that failed.
+    pub(crate) async fn three(&self, table: &str) -> ([i64; 3], i64) {
+        let update = |row: usize| format!("update {table} set n = n + 1 where id = {}", row + 1);
+        let mut ids = [0; 3];
+        let mut connections = Vec::new();
+        for (row, own) in ids.iter_mut().enumerate() {
+            let mut connection = self.connect().await;
+            *own = id(&mut connection).await;
+            connection.run("begin").await.unwrap();
+            connection.run(&update(row)).await.unwrap();
+            connections.push(connection);
+        }
+        let mut running = Vec::new();
+        for (row, mut connection) in connections.into_iter().enumerate() {
+            let sql = update((row + 1) % 3);
+            running.push(tokio::spawn(async move {
+                let result = connection.run(&sql).await.map(drop);
+                let _ = connection.run("rollback").await;
+                result
+            }));
+            if row < 2 {
+                self.until_waiting(ids[row]).await;
+            }
+        }
+        let mut failed = Vec::new();
+        for (row, task) in running.into_iter().enumerate() {
+            if let Err(error) = task.await.unwrap() {
+                assert!(matches!(code(&error).as_deref(), Some("40P01" | "1213")), "{error}");
+                failed.push(ids[row]);
+            }
+        }
+        let [failed] = failed[..] else { panic!("of three, one must fail: {failed:?} of {ids:?}") };
+        (ids, failed)
+    }
+
     /// Until the server says that a session waits for a lock.
     async fn until_waiting(&self, session: i64) {
         let mut watch = self.connect().await;
@@ -92,7 +132,7 @@ impl Ground {
                 return;
             }
             // MariaDB fills the view again only when nobody has read it for 100 ms.
-            tokio::time::sleep(std::time::Duration::from_millis(120)).await;
+            tokio::time::sleep(Duration::from_millis(120)).await;
         }
     }
 }
@@ -122,4 +162,15 @@ pub(crate) fn findings(arguments: &[&str], stdin: &[u8]) -> serde_json::Value {
     assert_eq!(code, 1, "{text}");
     assert_eq!(value["unreadable"], serde_json::json!([]), "{text}");
     value
+}
+
+/// Runs a test's body, unless its engine is left out; a body that waits for ever is ended.
+pub(crate) fn on(engine: Engine, body: impl Future<Output = ()>) {
+    if !present(engine) {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime
+        .block_on(async { tokio::time::timeout(PATIENCE, body).await })
+        .expect("the server never did what was waited for");
 }

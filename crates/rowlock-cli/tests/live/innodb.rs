@@ -1,8 +1,8 @@
 //! `SHOW ENGINE INNODB STATUS` and the error logs of MariaDB and MySQL.
 
-use rowlock_testing::{Engine, present};
+use rowlock_testing::Engine;
 
-use crate::ground::{Deadlock, Fate, Ground, findings};
+use crate::ground::{Deadlock, Fate, Ground, findings, on};
 
 const SCHEMA: [&str; 7] = [
     "create database shop",
@@ -131,18 +131,12 @@ async fn status_and_error_log(engine: Engine) {
     }
 }
 
-fn on(engine: Engine) {
-    if present(engine) {
-        tokio::runtime::Runtime::new().unwrap().block_on(status_and_error_log(engine));
-    }
-}
-
 #[test]
 fn reports_mariadb() {
-    on(Engine::MariaDb);
+    on(Engine::MariaDb, status_and_error_log(Engine::MariaDb));
 }
 
 #[test]
 fn reports_mysql() {
-    on(Engine::MySql);
+    on(Engine::MySql, status_and_error_log(Engine::MySql));
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use rowlock_testing::{Engine, Family, present};
+use rowlock_testing::Engine;
 
-use crate::ground::{Deadlock, Ground, explain, findings};
+use crate::ground::{Deadlock, Ground, explain, findings, on};
 
 const SCHEMA: &str = "create table orders (id bigint primary key, status text); \
     create table inventories (id bigint primary key, stock int, sku text unique); \
@@ -177,13 +177,6 @@ async fn each_prefix_is_read(engine: Engine) {
     assert_eq!(found["summary"]["deadlocks"].as_u64(), Some(PREFIXES.len() as u64), "{found:#}");
     let list = found["findings"].as_array().unwrap();
     assert!(list.iter().all(|finding| finding["hazard"] == "order-inversion"), "{found:#}");
-}
-
-fn on(engine: Engine, body: impl Future<Output = ()>) {
-    assert_eq!(engine.family(), Family::Postgres);
-    if present(engine) {
-        tokio::runtime::Runtime::new().unwrap().block_on(body);
-    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn judge(case: &Case<'_>) -> Option<Verdict> {
         fix: vec![
             Fix {
                 text: format!(
-                    "Find the keys by {secondary} without a lock, then lock by primary key, in ascending order."
+                    "Find the keys by {secondary} without a lock, then lock by primary key (here: id), in ascending order."
                 ),
                 sql,
             },

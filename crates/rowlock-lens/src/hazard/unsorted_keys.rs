@@ -30,7 +30,10 @@ fn judge(case: &Case<'_>) -> Option<Verdict> {
         (
             cause,
             Fix {
-                text: "Lock the rows first, in the order of their key, then change them.".into(),
+                text: format!(
+                    "Lock the rows first, in the order of their key{}, then change them.",
+                    if statement.keys(table).is_none() { " (here: id)" } else { "" }
+                ),
                 sql: sorted(statement, table, engine),
             },
         )
