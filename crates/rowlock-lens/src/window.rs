@@ -75,14 +75,12 @@ impl<'a> Lines<'a> {
 
     /// Each line as `change` makes it; what it does not know stays. `None` when it does not know the marker's line.
     pub(crate) fn map(&self, mut change: impl FnMut(&str) -> Option<String>) -> Option<Lines<'a>> {
+        // Most wrappers fit nothing here: the marker's line tells at once.
+        change(self.hit_text())?;
         let mut hit = None;
         let mut all = Vec::with_capacity(self.all.len());
         for (at, line) in self.all.iter().enumerate() {
-            let changed = change(&line.text);
-            if at == self.hit && changed.is_none() {
-                return None;
-            }
-            let Some(changed) = changed else {
+            let Some(changed) = change(&line.text) else {
                 all.push(line.clone());
                 continue;
             };

@@ -112,6 +112,27 @@ impl Ground {
         (ids, failed)
     }
 
+    /// Runs what findings propose: a server must take it. Without a transaction around on InnoDB, where one cannot set its
+    /// isolation from within.
+    pub(crate) async fn assert_fixes_run(&self, findings: &serde_json::Value) -> usize {
+        let mut run = 0;
+        let fixes =
+            findings["findings"].as_array().unwrap().iter().flat_map(|finding| finding["fix"].as_array().unwrap());
+        for sql in fixes.filter_map(|fix| fix["sql"].as_str()) {
+            let mut connection = self.connect().await;
+            let sql = sql.trim_start_matches("BEGIN; ");
+            let all = match self.server.engine.family() {
+                Family::Postgres => vec!["begin".to_owned(), sql.to_owned(), "rollback".to_owned()],
+                _ => sql.split("; ").map(str::to_owned).collect(),
+            };
+            for part in all {
+                connection.run(&part).await.unwrap_or_else(|error| panic!("{part}: {error}"));
+            }
+            run += 1;
+        }
+        run
+    }
+
     /// Until the server says that a session waits for a lock.
     async fn until_waiting(&self, session: i64) {
         let mut watch = self.connect().await;

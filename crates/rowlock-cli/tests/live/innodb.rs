@@ -116,6 +116,7 @@ async fn status_and_error_log(engine: Engine) {
         // MySQL's headings are notes, and notes are not logged by default: the victim stands in a heading.
         check(finding.unwrap_or_else(|| panic!("no {}: {found:#}", deadlock.hazard)), deadlock, *fate, told);
     }
+    assert!(ground.assert_fixes_run(&found).await >= 5);
     let inversion = list.iter().find(|finding| finding["hazard"] == "order-inversion").unwrap();
     let wants: Vec<&str> =
         inversion["transactions"].as_array().unwrap().iter().map(|t| t["wants"]["what"].as_str().unwrap()).collect();

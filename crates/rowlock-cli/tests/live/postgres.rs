@@ -158,6 +158,7 @@ async fn each_format_tells_each_hazard(engine: Engine) {
             (DEADLOCKS.len(), Some(2 * DEADLOCKS.len() as u64))
         );
     }
+    assert!(ground.assert_fixes_run(&findings(&[path.to_str().unwrap()], b"")).await >= 5);
     // Without --show-values, no value of the statements is told.
     let (text, _) = explain(&[path.to_str().unwrap()], b"");
     for value in ["'placed'", "'paid'", "= 10", "101"] {
