@@ -72,8 +72,9 @@ fn kind(object: &Object) -> String {
     match object {
         // Of two victims of one kind, CONTEXT tells the table of one and not of the other.
         Object::Transaction(_) => "row".to_owned(),
+        // Without the schema: tenants have one each, and the same deadlocks.
         Object::Row(Row { index: Some(index), table, .. }) => {
-            format!("{} {index}", table.as_deref().unwrap_or_default())
+            format!("{} {index}", table.as_deref().and_then(|table| table.rsplit('.').next()).unwrap_or_default())
         }
         Object::Row(_) => "row".to_owned(),
         Object::Table(table) => table.clone(),

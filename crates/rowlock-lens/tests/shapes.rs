@@ -182,6 +182,49 @@ fn innodb_error_log_of_8() {
     assert_eq!(finding.victim.unwrap().transaction, "B");
 }
 
+/// What MySQL writes without its notes: transactions alone. A stray one, of a report that closed early, spoils no other.
+#[test]
+fn innodb_without_headings() {
+    let transaction = |id: u32, held: u32, wanted: u32| {
+        let lock = |heap: u32, waiting: &str| {
+            format!(
+                "RECORD LOCKS space id 6 page no 4 n bits 72 index PRIMARY of table `shop`.`t` trx id {id} lock_mode X locks rec but not gap{waiting}\n\
+                 Record lock, heap no {heap} PHYSICAL RECORD: n_fields 4; compact format; info bits 0\n 0: len 4; hex 8000000{heap}; asc     ;;\n\n"
+            )
+        };
+        format!(
+            "TRANSACTION {id}, ACTIVE 0 sec starting index read\nmysql tables in use 1, locked 1\n\
+             LOCK WAIT 3 lock struct(s), heap size 1128, 2 row lock(s), undo log entries 1\n\
+             MySQL thread id {id}, OS thread handle 1, query id 2 localhost root updating\nupdate t set n = 1 where id = {wanted}\n{}{}",
+            lock(held, ""),
+            lock(wanted, " waiting")
+        )
+    };
+    let pair = |id: u32| transaction(id, 2, 3) + &transaction(id + 1, 3, 2);
+    let text = format!(
+        "2026-11-30T22:00:01.0Z 0 [System] ready\n{}{}{}{}",
+        pair(10),
+        pair(20),
+        transaction(30, 7, 8),
+        pair(40)
+    );
+    let found = all(&text);
+    let parties: Vec<_> = found.iter().map(|finding| finding.as_ref().unwrap().transactions.len()).collect();
+    assert_eq!(parties, [2, 2, 2], "{found:#?}");
+    assert_eq!(found[2].as_ref().unwrap().transactions[0].session, "transaction 40 (thread 40)");
+    // A ring that is cut off is told as what could not be read.
+    let text = ["\n".to_owned(), transaction(1, 2, 3), transaction(2, 4, 5), transaction(3, 6, 7)].concat();
+    assert!(matches!(&all(&text)[..], [Err(reason)] if reason.contains("close no cycle")));
+}
+
+#[test]
+fn a_deferred_constraint_at_commit() {
+    let text = PLAIN[..4].join("\n") + "\n\tProcess 81: commit\n" + &PLAIN[5..].join("\n");
+    let finding = one(&text);
+    assert_eq!(finding.hazard, "hidden-foreign-key-lock");
+    assert!(finding.cause.contains("COMMIT"), "{finding:#?}");
+}
+
 #[test]
 fn innodb_gave_up() {
     let finding = one(include_str!("reports/mysql-too-deep.txt"));

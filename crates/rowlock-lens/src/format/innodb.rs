@@ -55,31 +55,38 @@ pub(super) fn read(lines: &Lines<'_>) -> Option<Block> {
 /// Most transactions of a cycle without headings: when it has not closed by then, something was lost.
 const MOST_PARTIES: usize = 12;
 
-/// Without headings (MySQL with `log_error_verbosity` below 3): transactions, until their cycle closes.
+/// Without headings (MySQL with `log_error_verbosity` below 3): transactions, until their cycle closes. What stood before those
+/// that close it is of a report whose cycle closed too early: when three share one row, two of them are a cycle already.
 fn headless(lines: &Lines<'_>) -> Option<Block> {
     let start = lines.hit;
     let mut end = start + 1;
-    let mut parties = 1;
-    while let Some(line) = lines.text(end).filter(|_| end - start < MOST_LINES) {
-        let head = innodb::is_head(line);
-        if (head && parties >= 2 && innodb::closes(&join(lines, start, end)))
-            || (head && parties >= MOST_PARTIES)
-            || time(line).is_some()
-            || line.starts_with("---")
-        {
-            let text = join(lines, start, end);
-            return (parties > 1).then_some(Block {
-                text: Content::InnoDb { text, time: None },
+    let mut heads = vec![start];
+    loop {
+        let line = lines.text(end).filter(|_| end - start < MOST_LINES);
+        let head = line.is_some_and(innodb::is_head);
+        let over =
+            line.is_none_or(|line| time(line).is_some() || line.starts_with("---")) || heads.len() >= MOST_PARTIES;
+        if line.is_none() && !lines.ends {
+            return Some(Block {
+                text: Content::InnoDb { text: String::new(), time: None },
                 lines: start..end,
-                cut: false,
+                cut: true,
             });
         }
-        parties += usize::from(head);
+        if head || over {
+            let closed = heads.iter().map(|head| join(lines, *head, end)).find(|text| innodb::closes(text));
+            // The last ones lack what they wait for: it is told as what it is.
+            let rest = || join(lines, start, end);
+            if let Some(text) = closed.or_else(|| (over && heads.len() > 1).then(rest)) {
+                return Some(Block { text: Content::InnoDb { text, time: None }, lines: start..end, cut: false });
+            }
+            if over {
+                return None;
+            }
+            heads.push(end);
+        }
         end += 1;
     }
-    let text = join(lines, start, end);
-    let cut = !lines.ends;
-    (parties > 1 || cut).then_some(Block { text: Content::InnoDb { text, time: None }, lines: start..end, cut })
 }
 
 fn join(lines: &Lines<'_>, start: usize, end: usize) -> String {

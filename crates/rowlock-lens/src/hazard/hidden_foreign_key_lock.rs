@@ -29,6 +29,7 @@ fn judge(case: &Case<'_>) -> Option<Verdict> {
         Some(party) => (party, Certainty::Known),
         None => match foreign_wait(case) {
             Some(found) => found,
+            None if at_commit(case).is_some() => return at_commit(case),
             None => return unnamed(case).map(|(waiter, certainty)| held_parent(case, waiter, certainty)),
         },
     };
@@ -56,6 +57,27 @@ fn judge(case: &Case<'_>) -> Option<Verdict> {
         all.push(fix("Where the other locks the parent by FOR UPDATE and neither deletes it nor changes its key, FOR NO KEY UPDATE lets children in."));
     }
     Some(Verdict { cause, certainty, fix: all })
+}
+
+/// COMMIT waits for rows where a deferred constraint is checked: a foreign key, or a unique or exclusion constraint.
+fn at_commit(case: &Case<'_>) -> Option<Verdict> {
+    let commit = (0..case.count()).find(|party| case.verb(*party) == Verb::Commit)?;
+    let name = crate::explain::letter(commit);
+    let cause = format!(
+        "{name} waits at COMMIT, where constraints that are deferred are checked: it locks rows then (a parent's row, a key that \
+         another inserts) while it holds all that it has changed."
+    );
+    let mut immediate =
+        fix("Check at the statement, whose place in the order can be seen, where the cycle of references allows it.");
+    immediate.sql = Some("SET CONSTRAINTS ALL IMMEDIATE".to_owned());
+    let first = fix(
+        "Or lock the rows that the check will lock (parents of the foreign key) at their place in the order, before COMMIT.",
+    );
+    Some(Verdict {
+        cause,
+        certainty: inferred("only a deferred constraint makes COMMIT wait for rows"),
+        fix: vec![immediate, first],
+    })
 }
 
 /// What is waited for is the parent's row, which the check of an earlier statement has locked.

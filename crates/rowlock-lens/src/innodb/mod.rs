@@ -144,12 +144,13 @@ fn headless(text: &str) -> Vec<Section> {
 /// Whether each transaction of a text without headings waits for what another one in it holds.
 pub(crate) fn closes(text: &str) -> bool {
     let sections = headless(text);
-    sections.iter().enumerate().all(|(at, section)| {
-        section.waits.iter().any(|wait| {
-            let mut others = sections.iter().enumerate().filter(|(other, _)| *other != at);
-            others.any(|(_, other)| other.holds.iter().any(|lock| lock.place() == wait.place()))
+    sections.len() > 1
+        && sections.iter().enumerate().all(|(at, section)| {
+            section.waits.iter().any(|wait| {
+                let mut others = sections.iter().enumerate().filter(|(other, _)| *other != at);
+                others.any(|(_, other)| other.holds.iter().any(|lock| lock.place() == wait.place()))
+            })
         })
-    })
 }
 
 /// MariaDB's CONFLICTING WITH lists all that is granted on the record: also the waiter's own, and what is compatible.
