@@ -13,16 +13,18 @@ use crate::{input, json, scan, text};
 
 const EXAMPLES: &str = "\
 Examples:
-  rowlock explain /var/log/postgresql/*.log         a server's logs, of any length, also .gz and .zst
-  journalctl -u postgresql | rowlock explain        standard input
+  rowlock explain /var/log/postgresql/*.log      logs of any length, .gz and .zst too
+  journalctl -u postgresql | rowlock explain     standard input
   mysql -e 'SHOW ENGINE INNODB STATUS\\G' | rowlock explain
-  rowlock explain --show-values error.txt           with the values that are left out otherwise
+  rowlock explain --show-values error.txt        with the values
   rowlock explain --format json mysqld.err | jq '.findings[].hazard'
-  rowlock explain gap-lock                          what a hazard is
+  rowlock explain gap-lock                       what a hazard is
 
-Reads PostgreSQL's logs (stderr with any log_line_prefix, csvlog, jsonlog, syslog; in any of the server's languages), InnoDB's
-status and error logs of MySQL 5.0 to 9 and MariaDB 10.1 to 11.8, all of these behind the prefixes of containers and clouds,
-and the errors of drivers.
+Reads:
+  PostgreSQL's logs: stderr with any log_line_prefix, csvlog, jsonlog, syslog,
+  in the server's languages; InnoDB's status and error logs of MySQL 5.0 to 9
+  and MariaDB 10.1 to 11.8; these behind the prefixes of containers and clouds;
+  the errors of drivers.
 
 Exit codes: 0 no deadlock, 1 deadlocks, 2 something could not be read.";
 

@@ -214,7 +214,8 @@ fn innodb_without_headings() {
     assert_eq!(found[2].as_ref().unwrap().transactions[0].session, "transaction 40 (thread 40)");
     // A ring that is cut off is told as what could not be read.
     let text = ["\n".to_owned(), transaction(1, 2, 3), transaction(2, 4, 5), transaction(3, 6, 7)].concat();
-    assert!(matches!(&all(&text)[..], [Err(reason)] if reason.contains("close no cycle")));
+    let found = all(&text);
+    assert!(matches!(&found[..], [Err(reason)] if reason.contains("close no cycle")), "{found:#?}");
 }
 
 #[test]

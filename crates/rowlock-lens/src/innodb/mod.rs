@@ -68,6 +68,12 @@ pub(crate) fn read(text: &str, time: Option<String>, format: &'static str) -> Re
         }
         report.parties.push(party);
     }
+    if sections.len() > 2 && sections.iter().all(|section| section.number.is_none()) && !closes(text) {
+        return Err(format!(
+            "the waits of its {} transactions, which have no headings, close no cycle",
+            sections.len()
+        ));
+    }
     if report
         .parties
         .iter()
