@@ -3,7 +3,7 @@
 use std::io;
 
 use rowlock_lens::{
-    Reading, Redactor, Report, Window, explain, longest_marker, look_back, markers, read, report_shape,
+    Reading, Redactor, Report, Window, begins, explain, longest_marker, look_back, markers, read, report_shape,
 };
 
 use crate::outcome::{Outcome, Place};
@@ -23,7 +23,8 @@ pub(crate) fn scan(name: &str, tape: &mut Tape, show_values: bool, outcome: &mut
     loop {
         let at = scan.at;
         let chunk = scan.tape.chunk(at, overlap)?;
-        let Some(hit) = markers(chunk).next() else {
+        let first = if at == 0 { begins(chunk) } else { None };
+        let Some(hit) = first.or_else(|| markers(chunk).next()) else {
             let seen = chunk.len();
             // A marker may begin in the last bytes.
             let keep = overlap.saturating_sub(1).min(seen);
@@ -71,6 +72,7 @@ impl Scan<'_> {
             // A marker can begin with the line break that ends the report.
             let end = range.end.saturating_sub(1).max(at + marker.len()).min(bytes.len());
             let before = lines(bytes.get(range.start.min(at)..at).unwrap_or_default());
+            // A marker can begin with the line break before its line.
             let first = bytes.get(at).is_some_and(|byte| *byte == b'\n');
             let place = Place {
                 file: self.name.to_owned(),
@@ -86,6 +88,8 @@ impl Scan<'_> {
             }
             return Ok(());
         }
+        // Not reached: the last window says that it is the end. Standing still would be worse than a marker passed over.
+        self.at += marker.len() as u64;
         Ok(())
     }
 

@@ -75,6 +75,23 @@ fn a_report_on_the_cut_of_two_chunks() {
     }
 }
 
+/// What MySQL's log has of a deadlock without its notes, from its first byte on.
+#[test]
+fn a_paste_without_headings() {
+    let transaction = |id: u32, held: u32, wanted: u32| {
+        let lock = |heap: u32, waiting: &str| {
+            format!(
+                "RECORD LOCKS space id 6 page no 4 n bits 72 index PRIMARY of table `shop`.`t` trx id {id} lock_mode X locks rec but not gap{waiting}\n\
+                 Record lock, heap no {heap} PHYSICAL RECORD: n_fields 4; compact format; info bits 0\n 0: len 4; hex 8000000{heap}; asc     ;;\n\n"
+            )
+        };
+        format!("TRANSACTION {id}, ACTIVE 0 sec starting index read\n{}{}", lock(held, ""), lock(wanted, " waiting"))
+    };
+    let output = run(&["explain"], (transaction(7, 2, 3) + &transaction(8, 3, 2)).as_bytes());
+    assert!(text(&output).contains("--> -:1 (MySQL, innodb)"), "{}", text(&output));
+    assert!(text(&output).contains("A transaction 7"), "{}", text(&output));
+}
+
 #[test]
 fn json_has_what_it_promises() {
     let output = run(&["explain", "--format", "json"], REPORT.as_bytes());

@@ -54,6 +54,6 @@ pub use hazard::{HAZARDS, Hazard};
 pub use read::{Reading, look_back, read};
 pub use record::{Field, Record};
 pub use report::{Certainty, Engine, LockRef, Object, Party, Report, Row, Victim, Weight};
-pub use scan::{Hit, longest_marker, markers};
+pub use scan::{Hit, begins, longest_marker, markers};
 pub use sql::{Redactor, shape};
 pub use window::Window;

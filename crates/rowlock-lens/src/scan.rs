@@ -63,6 +63,19 @@ pub fn markers(bytes: &[u8]) -> impl Iterator<Item = Hit> + '_ {
     })
 }
 
+/// A marker that stands behind a line break anywhere else: at the very beginning of an input there is none.
+///
+/// ```
+/// let log = b"TRANSACTION 77651, ACTIVE 0 sec starting index read\n";
+/// assert!(rowlock_lens::begins(log).is_some() && rowlock_lens::markers(log).next().is_none());
+/// ```
+pub fn begins(bytes: &[u8]) -> Option<Hit> {
+    let marker = MARKERS
+        .into_iter()
+        .find(|marker| marker.strip_prefix('\n').is_some_and(|text| bytes.starts_with(text.as_bytes())));
+    marker.map(|marker| Hit { at: 0, marker })
+}
+
 fn all() -> impl Iterator<Item = &'static str> {
     MARKERS.into_iter().chain(LANGUAGES.iter().map(|language| language.deadlock))
 }

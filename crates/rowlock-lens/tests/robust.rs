@@ -58,6 +58,11 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// 1,500, or as many as `PROPTEST_CASES` says: a long run is `PROPTEST_CASES=1000000 cargo test --release --test robust`.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_500)
+}
+
 fn read_all(bytes: &[u8]) {
     let hits: Vec<_> = markers(bytes).collect();
     for hit in hits {
@@ -73,7 +78,7 @@ fn read_all(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn damaged_reports(bytes in mutated()) {

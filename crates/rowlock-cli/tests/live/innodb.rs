@@ -132,12 +132,16 @@ async fn status_and_error_log(engine: Engine) {
     }
 }
 
-#[test]
-fn reports_mariadb() {
-    on(Engine::MariaDb, status_and_error_log(Engine::MariaDb));
-}
+mod reports {
+    use super::*;
 
-#[test]
-fn reports_mysql() {
-    on(Engine::MySql, status_and_error_log(Engine::MySql));
+    #[test]
+    fn mariadb() {
+        on(Engine::MariaDb, status_and_error_log(Engine::MariaDb));
+    }
+
+    #[test]
+    fn mysql() {
+        on(Engine::MySql, status_and_error_log(Engine::MySql));
+    }
 }

@@ -180,22 +180,30 @@ async fn each_prefix_is_read(engine: Engine) {
     assert!(list.iter().all(|finding| finding["hazard"] == "order-inversion"), "{found:#}");
 }
 
-#[test]
-fn formats_pg15() {
-    on(Engine::Pg15, each_format_tells_each_hazard(Engine::Pg15));
+mod formats {
+    use super::*;
+
+    #[test]
+    fn pg15() {
+        on(Engine::Pg15, each_format_tells_each_hazard(Engine::Pg15));
+    }
+
+    #[test]
+    fn pg18() {
+        on(Engine::Pg18, each_format_tells_each_hazard(Engine::Pg18));
+    }
 }
 
-#[test]
-fn formats_pg18() {
-    on(Engine::Pg18, each_format_tells_each_hazard(Engine::Pg18));
-}
+mod prefixes {
+    use super::*;
 
-#[test]
-fn prefixes_pg15() {
-    on(Engine::Pg15, each_prefix_is_read(Engine::Pg15));
-}
+    #[test]
+    fn pg15() {
+        on(Engine::Pg15, each_prefix_is_read(Engine::Pg15));
+    }
 
-#[test]
-fn prefixes_pg18() {
-    on(Engine::Pg18, each_prefix_is_read(Engine::Pg18));
+    #[test]
+    fn pg18() {
+        on(Engine::Pg18, each_prefix_is_read(Engine::Pg18));
+    }
 }

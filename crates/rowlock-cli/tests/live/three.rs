@@ -44,22 +44,26 @@ async fn all_three_are_told(engine: Engine) {
     assert_eq!(finding["victim"]["transaction"], of(failed)["name"], "{finding:#}");
 }
 
-#[test]
-fn three_pg15() {
-    on(Engine::Pg15, all_three_are_told(Engine::Pg15));
-}
+mod ring {
+    use super::*;
 
-#[test]
-fn three_pg18() {
-    on(Engine::Pg18, all_three_are_told(Engine::Pg18));
-}
+    #[test]
+    fn pg15() {
+        on(Engine::Pg15, all_three_are_told(Engine::Pg15));
+    }
 
-#[test]
-fn three_mariadb() {
-    on(Engine::MariaDb, all_three_are_told(Engine::MariaDb));
-}
+    #[test]
+    fn pg18() {
+        on(Engine::Pg18, all_three_are_told(Engine::Pg18));
+    }
 
-#[test]
-fn three_mysql() {
-    on(Engine::MySql, all_three_are_told(Engine::MySql));
+    #[test]
+    fn mariadb() {
+        on(Engine::MariaDb, all_three_are_told(Engine::MariaDb));
+    }
+
+    #[test]
+    fn mysql() {
+        on(Engine::MySql, all_three_are_told(Engine::MySql));
+    }
 }
