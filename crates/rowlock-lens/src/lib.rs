@@ -44,6 +44,7 @@ mod report;
 mod scan;
 mod sql;
 mod statement;
+mod untold;
 mod window;
 
 pub use explain::{explain, report_shape};

@@ -5,6 +5,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use rowlock_lens::{Party, Reading, Window, look_back, markers, read};
 use support::{all, one};
 
 /// One deadlock, as the server's log has it.
@@ -113,6 +114,30 @@ fn other_languages_of_a_real_server() {
         let read =
             |sql: &Option<String>| sql.as_ref().is_some_and(|sql| sql.starts_with("update") && sql.ends_with(';'));
         assert!(finding.transactions.iter().all(|transaction| read(&transaction.statement)), "{finding:#?}");
+    }
+}
+
+#[test]
+fn earlier_statements_in_every_wrapper() {
+    let log = include_str!("reports/postgres-15-eleven-languages.log");
+    let plain = |line: &str| line.to_owned();
+    let compose = |line: &str| format!("db-1  | {line}");
+    let docker = |line: &str| format!("{{\"log\":{}}}", serde_json::to_string(&format!("{line}\n")).unwrap());
+    let syslog = |line: &str| format!("Nov 30 22:00:01 db1 postgres[1]: [7-1] {}", line.replace('\t', "#011"));
+    let wrappers: [&dyn Fn(&str) -> String; 4] = [&plain, &compose, &docker, &syslog];
+    for wrapper in wrappers {
+        let text: String = log.lines().map(|line| wrapper(line) + "\n").collect();
+        let hits = markers(text.as_bytes()).filter(|hit| !hit.marker.starts_with("blocked"));
+        let mut told = 0;
+        for hit in hits {
+            let window = Window { bytes: text.as_bytes(), hit: hit.at, ends: true };
+            let Reading::Report { mut report, bytes } = read(&window, hit.marker) else { continue };
+            assert!(look_back(&mut report, &text.as_bytes()[..bytes.start]), "{report:#?}");
+            let earlier = |party: &Party| party.earlier.iter().any(|sql| sql.starts_with("update"));
+            assert!(report.parties.iter().all(earlier), "{report:#?}");
+            told += 1;
+        }
+        assert_eq!(told, 11);
     }
 }
 

@@ -19,6 +19,7 @@ mod grep;
 mod heroku;
 mod innodb;
 mod jsonlog;
+mod label;
 mod mysql_log;
 mod quoted;
 mod stderr;
