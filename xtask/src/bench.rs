@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use rowlock_testing::Engine;
 use rowlock_testing::server::Servers;
 use tokio::process::Command;
@@ -15,7 +15,10 @@ use crate::step::quiet;
 
 /// What `cargo xtask bench` takes.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Task {
+    #[command(subcommand)]
+    what: Option<What>,
     /// A few slices of each, to see that it runs; writes no document
     #[arg(long)]
     quick: bool,
@@ -34,6 +37,16 @@ pub(crate) struct Task {
     /// Only these (cost, batch, order, late, merge, guard, memory); writes no document
     #[arg(long = "only")]
     sections: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The ways to change a row that many want, side by side; without arguments writes docs/strategies.md and its chart
+    Strategies {
+        /// --engine, --keys, --callers 1,16,256, --delay 0,1, --durable, --not-durable, --time (ms a cell), --out (a folder)
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 const DOCUMENT: &str = "docs/benchmarks.md";
@@ -56,6 +69,14 @@ pub(crate) async fn run(task: Task) -> Result<()> {
     };
     quiet("release build", &mut cargo(&["build", "--quiet", "--release", "--package", "bench"])).await?;
     let mut bench = cargo(&["run", "--quiet", "--release", "--package", "bench", "--bin", "bench", "--"]);
+    if let Some(What::Strategies { arguments }) = task.what {
+        bench.arg("strategies").args(&arguments);
+        if arguments.is_empty() {
+            bench.args(["--out", "docs"]);
+        }
+        let status = bench.status().await?;
+        return if status.success() { Ok(()) } else { bail!("the survey ended with {status}") };
+    }
     let complete =
         !(task.quick || task.durable || task.not_durable) && task.engines.is_empty() && task.sections.is_empty();
     if complete {

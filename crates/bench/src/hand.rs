@@ -19,8 +19,13 @@ pub(crate) trait Hand: Engine {
         sql: &'static str,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// BEGIN; for each row in the order given: SELECT .. FOR UPDATE, then UPDATE; COMMIT.
-    fn change_rows(pool: &Pool<Self>, ids: &[i64]) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// BEGIN; for each row in the order given: SELECT .. FOR UPDATE, then UPDATE; an outside call that takes so long; COMMIT.
+    /// How long the first row was locked.
+    fn change_rows(
+        pool: &Pool<Self>,
+        ids: &[i64],
+        outside: Duration,
+    ) -> impl Future<Output = Result<Duration, sqlx::Error>> + Send;
 
     /// BEGIN; one SELECT .. FOR UPDATE a row, in the order given; COMMIT. How long the locking took.
     fn lock(pool: &Pool<Self>, ids: &[i64]) -> impl Future<Output = Result<Duration, sqlx::Error>> + Send;
@@ -51,13 +56,19 @@ macro_rules! by_hand {
                 sqlx::raw_sql(sql).execute(connection).await.map(drop)
             }
 
-            async fn change_rows(pool: &Pool<Self>, ids: &[i64]) -> Result<(), sqlx::Error> {
+            async fn change_rows(pool: &Pool<Self>, ids: &[i64], outside: Duration) -> Result<Duration, sqlx::Error> {
                 let mut tx = pool.begin_with($begin).await?;
+                let mut locked = None;
                 for id in ids {
                     sqlx::query_as::<_, Row>($lock).bind(id).fetch_one(&mut *tx).await?;
+                    locked.get_or_insert_with(Instant::now);
                     sqlx::query($update).bind(id).execute(&mut *tx).await?;
                 }
-                tx.commit().await
+                if outside > Duration::ZERO {
+                    tokio::time::sleep(outside).await;
+                }
+                tx.commit().await?;
+                Ok(locked.map_or(Duration::ZERO, |locked| locked.elapsed()))
             }
 
             async fn lock(pool: &Pool<Self>, ids: &[i64]) -> Result<Duration, sqlx::Error> {

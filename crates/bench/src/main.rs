@@ -9,6 +9,7 @@ mod machine;
 mod measure;
 mod row;
 mod stage;
+mod strategies;
 mod table;
 mod work;
 
@@ -24,8 +25,10 @@ use crate::stage::Plan;
 use crate::table::{Section, Table};
 
 #[derive(Parser)]
-#[command(about = "Measures rowlock against plain sqlx by hand")]
+#[command(about = "Measures rowlock against plain sqlx by hand", args_conflicts_with_subcommands = true)]
 struct Cli {
+    #[command(subcommand)]
+    task: Option<Task>,
     /// A tenth of the time, to see that it runs
     #[arg(long)]
     quick: bool,
@@ -46,6 +49,12 @@ struct Cli {
     out: Option<PathBuf>,
 }
 
+#[derive(clap::Subcommand)]
+enum Task {
+    /// The ways to change a row that many want, side by side
+    Strategies(strategies::Survey),
+}
+
 fn engine(name: &str) -> Result<Engine, String> {
     let engine = Engine::named(name).filter(|engine| *engine != Engine::PgBouncer);
     engine.ok_or_else(|| "expected pg15, pg18, mariadb, mysql or sqlite".to_owned())
@@ -61,6 +70,9 @@ async fn main() -> Result<()> {
     let cli = Cli::parse();
     if cfg!(debug_assertions) {
         bail!("a debug build measures nothing: `cargo xtask bench` builds with --release");
+    }
+    if let Some(Task::Strategies(survey)) = cli.task {
+        return survey.run().await;
     }
     let began = Instant::now();
     let engines = [Engine::Pg15, Engine::Pg18, Engine::MariaDb, Engine::MySql, Engine::Sqlite];

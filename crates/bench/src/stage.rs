@@ -65,7 +65,7 @@ pub(crate) async fn run(plan: Plan<'_>, table: &mut Table) -> Result<String> {
 
 async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<String> {
     ground::lay(plan.engine, url).await?;
-    let pragmas = pragmas(plan);
+    let pragmas = pragmas(plan.engine, plan.durable);
     let db = ground::open::<E>(url, pragmas).await?;
     let pool = db.pool().clone();
     let place = plan.place();
@@ -139,8 +139,8 @@ async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<Str
 }
 
 /// What each connection to SQLite is set to.
-fn pragmas(plan: Plan<'_>) -> &'static str {
-    match (plan.engine, plan.durable) {
+pub(crate) fn pragmas(engine: Engine, durable: bool) -> &'static str {
+    match (engine, durable) {
         (Engine::Sqlite, true) => "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
         (Engine::Sqlite, false) => "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF",
         _ => "",

@@ -4,6 +4,7 @@
 //! library would show.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use rowlock::Db;
@@ -50,7 +51,7 @@ fn by_hand<E: Hand>(pool: &Pool<E>) -> Work {
     Arc::new(move |ids| {
         let pool = pool.clone();
         Box::pin(async move {
-            E::change_rows(&pool, &ids).await?;
+            E::change_rows(&pool, &ids, Duration::ZERO).await?;
             Ok(Tally { done: 1, ..Tally::default() })
         })
     })

@@ -67,8 +67,8 @@ fn in_any_order<E: Hand>(pool: &Pool<E>) -> Work {
         Box::pin(async move {
             let mut tally = Tally::default();
             loop {
-                match E::change_rows(&pool, &ids).await {
-                    Ok(()) => tally.done += 1,
+                match E::change_rows(&pool, &ids, Duration::ZERO).await {
+                    Ok(_) => tally.done += 1,
                     Err(error) if !E::is_conflict(&error) => return Err(error.into()),
                     Err(_) if tally.again + 1 == ATTEMPTS => {
                         tally.again += 1;
