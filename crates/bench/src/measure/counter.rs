@@ -3,6 +3,8 @@
 //! Over a network the habit holds the row for three round trips, and whoever is next waits as long; the conditional update
 //! holds it for as long as its statement and its commit take at the server.
 
+use std::time::Duration;
+
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -46,7 +48,7 @@ fn locked<E: Hand>(pool: &Pool<E>) -> Work {
     Arc::new(move |ids| {
         let pool = pool.clone();
         Box::pin(async move {
-            E::change_rows(&pool, &ids).await?;
+            E::change_rows(&pool, &ids, Duration::ZERO).await?;
             Ok(Tally { done: 1, ..Tally::default() })
         })
     })

@@ -1,10 +1,8 @@
 //! One cell of the survey: so many callers who ask again as soon as they are answered, for a time.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -56,15 +54,12 @@ pub(crate) async fn measure<E: Hand>(
     let began = Instant::now();
     let counted = began + time / 5;
     let until = counted + time;
-    // When each caller's last call began, in microseconds from the start: those that never end count too.
-    let under_way: Arc<Vec<AtomicU64>> = Arc::new((0..callers).map(|_| AtomicU64::new(0)).collect());
+    let callers_of: Vec<Arc<Mutex<Caller>>> = (0..callers).map(|_| Arc::default()).collect();
     let mut tasks = JoinSet::new();
-    for caller in 0..callers {
-        let (calls, under_way) = (calls.clone(), under_way.clone());
-        tasks.spawn(client(calls, way, spread, caller, began, counted, until, under_way));
+    for (seed, caller) in (0..).zip(&callers_of) {
+        tasks.spawn(client(calls.clone(), way, spread, seed, counted..until, caller.clone()));
     }
     let (mut looks, mut empty) = (0u32, 0u32);
-    let mut done: Vec<(Duration, Call)> = Vec::new();
     let mut clock = tokio::time::interval(Duration::from_millis(5));
     let end = tokio::time::sleep_until((until + GRACE).into());
     tokio::pin!(end);
@@ -77,20 +72,22 @@ pub(crate) async fn measure<E: Hand>(
                 empty += u32::from(pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections());
             },
             task = tasks.join_next() => match task {
-                Some(calls) => done.extend(calls??),
+                Some(ended) => ended??,
                 None => break,
             },
         }
     }
-    let unfinished = tasks.len();
     tasks.shutdown().await;
-    let mut times: Vec<f64> =
-        done.iter().filter(|(_, call)| call.ended == Ended::Done).map(|(took, _)| took.as_secs_f64() * 1e3).collect();
-    let finished = times.len();
-    let now = began.elapsed().as_micros() as u64;
-    let ages = under_way.iter().map(|began| began.load(Relaxed)).filter(|&began| began != DONE);
-    times.extend(ages.map(|began| now.saturating_sub(began) as f64 / 1e3));
-    debug_assert_eq!(times.len(), finished + unfinished);
+    let (mut done, mut times) = (Vec::new(), Vec::new());
+    for caller in callers_of {
+        let caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
+        done.extend_from_slice(&caller.ended);
+        times.extend(caller.under_way.map(|began| began.elapsed().as_secs_f64() * 1e3));
+    }
+    let before = times.len();
+    let milliseconds = |(took, _): &(Duration, Call)| took.as_secs_f64() * 1e3;
+    times.extend(done.iter().filter(|(_, call)| call.ended == Ended::Done).map(milliseconds));
+    let finished = times.len() - before;
     let mut held: Vec<f64> =
         done.iter().filter_map(|(_, call)| call.held.map(|held| held.as_secs_f64() * 1e3)).collect();
     let again: u32 = done.iter().map(|(_, call)| call.again).sum();
@@ -110,37 +107,36 @@ pub(crate) async fn measure<E: Hand>(
     })
 }
 
-/// No call of the caller's is under way.
-const DONE: u64 = u64::MAX;
+/// What one caller has seen. Outside its task, which is ended with what is under way.
+#[derive(Default)]
+struct Caller {
+    /// When the call that is under way began: those that never end count too.
+    under_way: Option<Instant>,
+    /// The calls that ended within the time, and how long each took.
+    ended: Vec<(Duration, Call)>,
+}
 
-#[allow(clippy::too_many_arguments)] // One call, just above.
 async fn client(
     calls: Calls,
     way: Way,
     spread: Spread,
-    caller: usize,
-    began: Instant,
-    counted: Instant,
-    until: Instant,
-    under_way: Arc<Vec<AtomicU64>>,
-) -> Result<Vec<(Duration, Call)>> {
-    let mut random = StdRng::seed_from_u64(caller as u64);
-    let mut done = Vec::new();
+    seed: u64,
+    time: Range<Instant>,
+    caller: Arc<Mutex<Caller>>,
+) -> Result<()> {
+    let mut random = StdRng::seed_from_u64(seed);
     loop {
         let start = Instant::now();
-        if start >= until {
-            under_way[caller].store(DONE, Relaxed);
-            return Ok(done);
+        if start >= time.end {
+            return Ok(());
         }
-        under_way[caller].store(start.duration_since(began).as_micros() as u64, Relaxed);
+        caller.lock().unwrap_or_else(PoisonError::into_inner).under_way = Some(start);
         let call = calls(spread.draw(way.rows(), &mut random)).await?;
+        let mut caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
+        caller.under_way = None;
         let end = Instant::now();
-        if end >= counted && end < until {
-            done.push((end - start, call));
-        }
-        if call.ended == Ended::Busy {
-            // Someone who is turned away does not ask again in the same microsecond.
-            tokio::task::yield_now().await;
+        if time.contains(&end) {
+            caller.ended.push((end - start, call));
         }
     }
 }

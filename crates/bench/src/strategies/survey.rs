@@ -27,6 +27,9 @@ pub(crate) struct Survey {
     /// Only these spreads of the wanted rows
     #[arg(long = "keys")]
     spreads: Vec<Spread>,
+    /// Only ways whose names have this in them
+    #[arg(long = "way")]
+    ways: Vec<String>,
     /// Numbers of callers
     #[arg(long, value_delimiter = ',', default_value = "1,16,256")]
     callers: Vec<usize>,
@@ -155,6 +158,10 @@ impl Survey {
                 for way in Way::ALL {
                     // Claims go to whatever is free.
                     if way == Way::SkipLocked && spread != Spread::Hot {
+                        continue;
+                    }
+                    let name = way.name();
+                    if !self.ways.is_empty() && !self.ways.iter().any(|part| name.contains(part.as_str())) {
                         continue;
                     }
                     let what = || format!("{}, {} rows, {callers} callers", way.name(), spread.name());
