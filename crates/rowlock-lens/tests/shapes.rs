@@ -103,7 +103,7 @@ fn other_languages() {
 /// Written by PostgreSQL 15 itself, with each of its catalogs as `lc_messages`.
 #[test]
 fn other_languages_of_a_real_server() {
-    let found = all(include_str!("reports/postgres-15-eleven-languages.log"));
+    let found = all(include_str!("reports/postgres-15-eleven-languages.txt"));
     assert_eq!(found.len(), 11);
     for finding in found {
         let finding = finding.unwrap();
@@ -119,7 +119,7 @@ fn other_languages_of_a_real_server() {
 
 #[test]
 fn earlier_statements_in_every_wrapper() {
-    let log = include_str!("reports/postgres-15-eleven-languages.log");
+    let log = include_str!("reports/postgres-15-eleven-languages.txt");
     let plain = |line: &str| line.to_owned();
     let compose = |line: &str| format!("db-1  | {line}");
     let docker = |line: &str| format!("{{\"log\":{}}}", serde_json::to_string(&format!("{line}\n")).unwrap());
