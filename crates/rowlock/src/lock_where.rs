@@ -30,7 +30,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// Its errors and its cancellation are those of [`Lock`]. Rows that meet the condition only after the last look are not
+/// Its errors and its cancellation are those of [`Lock`](crate::Lock). Rows that meet the condition only after the last look are not
 /// had: nothing short of SERIALIZABLE keeps them out.
 #[must_use = "a lock is taken when it is awaited"]
 pub struct LockWhere<E: Engine, R: Resource> {
