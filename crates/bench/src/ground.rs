@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rowlock::Db;
 use rowlock_testing::{Connection, Engine, Family};
-use sqlx::pool::PoolOptions;
+use sqlx::{Pool, pool::PoolOptions};
 
 use crate::hand::Hand;
 
@@ -67,4 +67,15 @@ pub(crate) async fn open_with<E: Hand>(url: &str, pragmas: &'static str, connect
     }
     let builder = Db::builder(Ground).wait(Duration::from_secs(30));
     builder.connect_with(options, url).await.with_context(|| format!("open {url}"))
+}
+
+/// A pool that is sqlx's own in everything but the settings of its connections, which are those that rowlock makes.
+pub(crate) async fn plain_pool<E: Hand>(url: &str, pragmas: &'static str) -> Result<Pool<E>> {
+    let options = PoolOptions::<E>::new().max_connections(CONNECTIONS).after_connect(move |connection, _| {
+        Box::pin(async move {
+            E::run(connection, pragmas).await?;
+            E::run(connection, E::SETTINGS).await
+        })
+    });
+    options.connect(url).await.with_context(|| format!("open {url}"))
 }

@@ -10,6 +10,8 @@ use crate::ground::Row;
 
 /// An engine, with the texts that a hand would write for it.
 pub(crate) trait Hand: Engine {
+    /// What a hand sets each new connection to.
+    const SETTINGS: &'static str;
     /// Changes one row by its key.
     const UPDATE: &'static str;
 
@@ -48,8 +50,9 @@ pub(crate) trait Hand: Engine {
 }
 
 macro_rules! by_hand {
-    ($engine:ty, $begin:literal, $lock:literal, $update:literal, $subtract:literal, $enter:literal) => {
+    ($engine:ty, $settings:literal, $begin:literal, $lock:literal, $update:literal, $subtract:literal, $enter:literal) => {
         impl Hand for $engine {
+            const SETTINGS: &'static str = $settings;
             const UPDATE: &'static str = $update;
 
             async fn run(connection: &mut Self::Connection, sql: &'static str) -> Result<(), sqlx::Error> {
@@ -101,6 +104,7 @@ macro_rules! by_hand {
 
 by_hand!(
     Postgres,
+    "SET lock_timeout = '30s'",
     "BEGIN",
     "SELECT * FROM items WHERE id = $1 FOR NO KEY UPDATE",
     "UPDATE items SET n = n + 1 WHERE id = $1",
@@ -109,6 +113,7 @@ by_hand!(
 );
 by_hand!(
     MySql,
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "BEGIN",
     "SELECT * FROM items WHERE id = ? FOR UPDATE",
     "UPDATE items SET n = n + 1 WHERE id = ?",
@@ -117,6 +122,7 @@ by_hand!(
 );
 by_hand!(
     Sqlite,
+    "PRAGMA busy_timeout = 30000",
     "BEGIN IMMEDIATE",
     "SELECT * FROM items WHERE id = ?",
     "UPDATE items SET n = n + 1 WHERE id = ?",

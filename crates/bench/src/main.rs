@@ -133,6 +133,6 @@ const SETTINGS: &str = "settings: 256 MB of buffers; not durable is `fsync = off
     `innodb_flush_log_at_trx_commit = 0` without doublewrite, `synchronous = OFF`; durable is the engine's default, \
     without a binary log on MySQL and MariaDB, and WAL with `synchronous = FULL` on SQLite";
 
-const METHOD: &str = "method: both sides run in turn (A B, B A, ..) in slices of 0.2 to 3 s, on the same pool with sqlx's default \
-    settings and the same drawn keys; the rates are medians of the slices, the ratio is the median of the ratios of neighbouring \
+const METHOD: &str = "method: both sides run in turn (A B, B A, ..) in slices of 0.2 to 3 s, on the same pool (`Builder::connect`'s) and \
+    the same drawn keys; the rates are medians of the slices, the ratio is the median of the ratios of neighbouring \
     slices, and half of these lie in the *middle half*";

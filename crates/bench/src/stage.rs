@@ -71,10 +71,14 @@ async fn on<E: Hand>(plan: Plan<'_>, url: &str, table: &mut Table) -> Result<Str
     let place = plan.place();
     let server = plan.engine != Engine::Sqlite;
     if plan.wants(Section::Cost) {
+        let plain = ground::plain_pool::<E>(url, pragmas).await?;
         let clients: &[usize] = if server { &[1, 16] } else { &[1] };
         for &clients in clients {
-            table.push(Section::Cost, cost::run(&place, &db, &pool, plan.pace(clients, 300, 20)).await?);
+            for row in cost::run(&place, &db, [&pool, &plain], plan.pace(clients, 300, 20)).await? {
+                table.push(Section::Cost, row);
+            }
         }
+        plain.close().await;
     }
     // A transaction that changes nothing flushes nothing: once is enough.
     if plan.wants(Section::Batch) && !plan.durable {

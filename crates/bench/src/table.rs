@@ -52,8 +52,9 @@ impl Section {
         match self {
             Section::Cost => {
                 "One row locked and changed: `BEGIN`, `SELECT .. FOR UPDATE` (`FOR NO KEY UPDATE` on PostgreSQL), `UPDATE`, `COMMIT`. \
-                 The other side is the same on plain sqlx, on the same pool, whose connections are set once to READ COMMITTED on MySQL \
-                 and MariaDB and to a `lock_timeout` on PostgreSQL. Rows are drawn from 10,000, so that hardly anyone waits for a lock. Transactions a second."
+                 The other side is the same on plain sqlx, on the same pool, which `Builder::connect` made; and on a pool with sqlx's \
+                 settings, which asks each connection that it gives out whether it lives. Connections are set once to READ COMMITTED on \
+                 MySQL and MariaDB and to a `lock_timeout` on PostgreSQL. Rows are drawn from 10,000, so that hardly anyone waits for a lock. Transactions a second."
             }
             Section::Batch => {
                 "A hundred rows of 10,000 locked and read by one `tx.lock::<Item>(ids)`, against one locking statement a row in one \

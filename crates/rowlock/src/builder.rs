@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{AssertSqlSafe, Pool, SqlSafeStr, pool::PoolOptions};
+use sqlx::{AssertSqlSafe, Connection, Pool, SqlSafeStr, pool::PoolOptions};
 
 use crate::{
     Db, Gate, LockOrder, Resource, ResourceInfo, check,
@@ -44,6 +44,8 @@ const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 /// How soon the schema is looked at when every connection was busy, and how often at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const TOKEN_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How long a connection that came back to the pool is taken to be alive unasked: HikariCP's `aliveBypassWindowMs`.
+const ALIVE: Duration = Duration::from_millis(500);
 
 impl<E: Engine> Builder<E> {
     pub(crate) fn new<O: LockOrder>(_: O) -> Self {
@@ -103,9 +105,13 @@ impl<E: Engine> Builder<E> {
         self.connect_with(PoolOptions::new(), url).await
     }
 
-    /// Opens the database at `url` with a pool of its own, made with `options`. Its connections are set once as
-    /// transactions want them (READ COMMITTED on MySQL and MariaDB, and the server's own limit on waits), which saves each
-    /// transaction from setting it; a hook that `options` have for new connections is replaced.
+    /// Opens the database at `url` with a pool of its own, made with `options`, whose hooks are replaced by two that save
+    /// round trips:
+    ///
+    /// - New connections are set once as transactions want them (READ COMMITTED on MySQL and MariaDB, and the server's own
+    ///   limit on waits); otherwise each transaction sets it.
+    /// - sqlx asks a connection whether it lives when it comes back to the pool, and again when it is acquired. Here it is
+    ///   not asked again within 500 ms. (`options` with `test_before_acquire(false)` keep their own way.)
     ///
     /// # Errors
     /// As [`Builder::open`], and where the URL or the server cannot be used.
@@ -121,6 +127,7 @@ impl<E: Engine> Builder<E> {
                 Box::pin(async move { E::batch(connection, settings).await.map(drop) })
             }),
         };
+        let options = if options.get_test_before_acquire() { asked_when_idle(options) } else { options };
         self.open(options.connect(url).await?).await
     }
 
@@ -175,6 +182,17 @@ impl<E: Engine> Builder<E> {
         }
         Ok(Gates::new(resources.len(), &gates))
     }
+}
+
+fn asked_when_idle<E: Engine>(options: PoolOptions<E>) -> PoolOptions<E> {
+    options.test_before_acquire(false).before_acquire(|connection, idle| {
+        Box::pin(async move {
+            if idle.idle_for >= ALIVE {
+                connection.ping().await?;
+            }
+            Ok(true)
+        })
+    })
 }
 
 /// Looks at the schema from time to time, or when a statement failed as if it had changed, until the database is dropped.

@@ -1,4 +1,4 @@
-//! What rowlock costs: one row locked and changed, by rowlock and by hand on the same pool.
+//! What rowlock costs: one row locked and changed, by rowlock and by hand.
 //!
 //! The rows are many and drawn at random, so that nobody waits for a lock: what is left is work, and that is where a
 //! library would show.
@@ -17,13 +17,22 @@ use crate::work::{Keys, Pace, Tally, Work, alternate};
 
 const KEYS: Keys = Keys { count: 1, of: ROWS };
 
-pub(crate) async fn run<E: Hand>(place: &str, db: &Db<E>, pool: &Pool<E>, pace: Pace) -> Result<Row> {
-    let [ours, theirs] = alternate([&by_rowlock(db), &by_hand(pool)], KEYS, pace).await?;
+/// Against the same on rowlock's own pool, and against the same on a pool that is sqlx's own.
+pub(crate) async fn run<E: Hand>(
+    place: &str,
+    db: &Db<E>,
+    [same, plain]: [&Pool<E>; 2],
+    pace: Pace,
+) -> Result<[Row; 2]> {
+    let [ours, on_same, on_plain] = alternate([&by_rowlock(db), &by_hand(same), &by_hand(plain)], KEYS, pace).await?;
     let what = match pace.clients {
         1 => "1 client".to_owned(),
         clients => format!("{clients} clients"),
     };
-    Ok(Row::rates(place, &what, &ours, &theirs).at_least(0.97))
+    Ok([
+        Row::rates(place, &what, &ours, &on_same).at_least(0.97),
+        Row::rates(place, &format!("{what}, sqlx's own pool"), &ours, &on_plain).at_least(0.97),
+    ])
 }
 
 fn by_rowlock<E: Hand>(db: &Db<E>) -> Work {

@@ -14,6 +14,7 @@ mod support;
 mod cancel;
 mod commit;
 mod guard;
+mod idle;
 mod isolation;
 mod kill;
 mod limits;
