@@ -66,7 +66,8 @@ pub(crate) async fn open_with<E: Hand>(url: &str, pragmas: &'static str, connect
         options = options.after_connect(move |connection, _| Box::pin(E::run(connection, pragmas)));
     }
     let builder = Db::builder(Ground).wait(Duration::from_secs(30));
-    builder.connect_with(options, url).await.with_context(|| format!("open {url}"))
+    let server = url.parse().with_context(|| url.to_owned())?;
+    builder.connect_with(options, server).await.with_context(|| format!("open {url}"))
 }
 
 /// A pool that is sqlx's own in everything but the settings of its connections, which are those that rowlock makes.

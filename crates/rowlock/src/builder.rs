@@ -102,23 +102,37 @@ impl<E: Engine> Builder<E> {
     /// # Cancellation
     /// As [`Builder::open`].
     pub async fn connect(self, url: &str) -> Result<Db<E>, Error> {
-        self.connect_with(PoolOptions::new(), url).await
+        self.connect_with(PoolOptions::new(), url.parse()?).await
     }
 
-    /// Opens the database at `url` with a pool of its own, made with `options`, whose hooks are replaced by two that save
-    /// round trips:
+    /// Opens a database with a pool of its own, made with `options`, whose hooks are replaced by two that save round trips:
     ///
     /// - New connections are set once as transactions want them (READ COMMITTED on MySQL and MariaDB, and the server's own
     ///   limit on waits); otherwise each transaction sets it.
     /// - sqlx asks a connection whether it lives when it comes back to the pool, and again when it is acquired. Here it is
     ///   not asked again within 500 ms. (`options` with `test_before_acquire(false)` keep their own way.)
     ///
+    /// ```no_run
+    /// # rowlock::lock_order! { order Shop { Order => "orders" (id: i64) } }
+    /// # async fn example() -> rowlock::Result<()> {
+    /// use rowlock::Db;
+    /// use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+    ///
+    /// let server = PgConnectOptions::new().socket("/var/run/postgresql").database("shop").application_name("api");
+    /// let db = Db::builder(Shop).connect_with(PgPoolOptions::new().max_connections(20), server).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// As [`Builder::open`], and where the URL or the server cannot be used.
+    /// As [`Builder::open`], and where the server cannot be used.
     ///
     /// # Cancellation
     /// As [`Builder::open`].
-    pub async fn connect_with(self, options: PoolOptions<E>, url: &str) -> Result<Db<E>, Error> {
+    pub async fn connect_with(
+        self,
+        options: PoolOptions<E>,
+        server: <E::Connection as Connection>::Options,
+    ) -> Result<Db<E>, Error> {
         let settings: Arc<str> = E::own_settings(&self.options).into();
         let options = match settings.is_empty() {
             true => options,
@@ -128,7 +142,7 @@ impl<E: Engine> Builder<E> {
             }),
         };
         let options = if options.get_test_before_acquire() { asked_when_idle(options) } else { options };
-        self.open(options.connect(url).await?).await
+        self.open(options.connect_with(server).await?).await
     }
 
     /// Opens a database on a pool that you made: reads the schema, and checks the order against it. Findings that are no

@@ -14,7 +14,7 @@ use crate::{
 
 async fn open<E: Engine>(test: &TestDb) -> Db<E> {
     tables(test).await;
-    Db::builder(Shop).connect_with(PoolOptions::new().max_connections(1), test.url()).await.unwrap()
+    Db::builder(Shop).connect_with(PoolOptions::new().max_connections(1), test.url().parse().unwrap()).await.unwrap()
 }
 
 /// Changes a row; the session that it ran in at last.
@@ -68,7 +68,7 @@ engines! { innodb:
         let db: Db<MySql> = open(&test).await;
         assert_eq!(asked(db.pool()).await, 1);
         let options = PoolOptions::new().max_connections(1).test_before_acquire(false);
-        let never = Db::<MySql>::builder(Shop).connect_with(options, test.url()).await.unwrap();
+        let never = Db::<MySql>::builder(Shop).connect_with(options, test.url().parse().unwrap()).await.unwrap();
         assert_eq!(asked(never.pool()).await, 1);
     }
 }
