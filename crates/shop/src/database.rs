@@ -13,8 +13,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{Connection, MySql, Pool, Postgres, Sqlite};
 
 use crate::api;
+use crate::flash::NewFlashOrder;
 use crate::invariant::Report;
 use crate::locks::{Inventory, ShopOrder};
+use crate::order::Order;
 use crate::settings::Settings;
 use crate::shop::Shop;
 use crate::stats::Stats;
@@ -118,6 +120,16 @@ impl AnyShop {
         each!(self, shop => shop.expire(before, limit).await)
     }
 
+    /// See [`Shop::settle`].
+    pub async fn settle(&self) -> crate::Result<usize> {
+        each!(self, shop => shop.settle().await)
+    }
+
+    /// See [`Shop::buy`].
+    pub async fn buy(&self, item: i64, key: &str, new: NewFlashOrder) -> crate::Result<Order> {
+        each!(self, shop => shop.buy(item, key, new).await)
+    }
+
     /// See [`Shop::check`].
     pub async fn check(&self) -> crate::Result<Report> {
         each!(self, shop => shop.check().await)
@@ -154,7 +166,7 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
     let db = builder.open(writers).await?;
     // For the commit tokens of what must not be done twice.
     db.install().await.context("cannot make rowlock's own tables")?;
-    Ok(Shop::ordered(db, pool))
+    Shop::ordered(db, pool).await.context("cannot open the flash sales")
 }
 
 async fn connect<E: Store>(options: <E::Connection as Connection>::Options, connections: u32) -> Result<Pool<E>> {

@@ -1,9 +1,12 @@
 //! What can stand in the way of an operation of the shop.
 
+use std::sync::Arc;
+
 /// The result of an operation of the shop.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation was not done. Nothing of it has happened: each is one transaction.
+/// Why an operation was not done. Nothing of it has happened, since each is one transaction; only
+/// [`Unfinished`](Error::Unfinished) has two, and tells of the second.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -73,6 +76,10 @@ pub enum Error {
         /// The version that there is.
         now: i64,
     },
+    /// The pieces were granted, for good, and their order could not be written. It will be: when the request comes again
+    /// with its key, at the next start, or by `shop batch settle`.
+    #[error("the pieces are the buyer's, their order is not written yet: {0}")]
+    Unfinished(Arc<Self>),
     /// A row was busy, the database refused, or it was not there.
     #[error(transparent)]
     Database(#[from] rowlock::Error),
@@ -93,13 +100,26 @@ impl Error {
 
     /// Whether a row with that key was there already.
     pub fn is_duplicate(&self) -> bool {
-        matches!(self, Self::Database(rowlock::Error::Database(sqlx::Error::Database(error))) if error.is_unique_violation())
+        self.refusal().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
     }
 
     /// The engine's own code of a database error: `40P01`, `1213`, `517`.
     pub fn code(&self) -> Option<String> {
-        match self {
-            Self::Database(rowlock::Error::Database(sqlx::Error::Database(error))) => Some(code_of(error.as_ref())),
+        self.refusal().map(code_of)
+    }
+
+    /// What the database said.
+    fn refusal(&self) -> Option<&dyn sqlx::error::DatabaseError> {
+        let mut error = match self {
+            Self::Unfinished(source) => return source.refusal(),
+            Self::Database(error) => error,
+            _ => return None,
+        };
+        while let rowlock::Error::Merged { source, .. } = error {
+            error = source;
+        }
+        match error {
+            rowlock::Error::Database(sqlx::Error::Database(error)) => Some(error.as_ref()),
             _ => None,
         }
     }

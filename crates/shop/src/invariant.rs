@@ -17,11 +17,22 @@ struct Check {
 }
 
 const CHECKS: &[Check] = &[
+    // What a flash sale granted is out of stock at once, and reserved with its order.
     Check {
-        name: "stock + reserved + sold = delivered",
+        name: "stock + reserved + sold + granted without an order yet = delivered",
         what: "item",
-        sql: "select id, stock + reserved + sold, delivered from inventories \
-              where stock + reserved + sold <> delivered order by id limit 5",
+        sql: "select i.id, cast(i.stock + i.reserved + i.sold + coalesce(g.quantity, 0) as {int}), i.delivered \
+              from inventories i left join (select l.place, sum(l.quantity) as quantity from flash_ledger l \
+              left join orders o on o.request = l.request where l.outcome = 0 and o.id is null group by l.place) g \
+              on g.place = concat('inventories ', i.id) \
+              where i.stock + i.reserved + i.sold + coalesce(g.quantity, 0) <> i.delivered order by i.id limit 5",
+    },
+    Check {
+        name: "a flash-sale order was granted",
+        what: "order",
+        sql: "select o.id, cast(coalesce(l.outcome, -1) as {int}), cast(0 as {int}) from orders o \
+              left join flash_ledger l on l.request = o.request \
+              where o.request is not null and coalesce(l.outcome, -1) <> 0 order by o.id limit 5",
     },
     Check {
         name: "reserved is what open orders hold",

@@ -1,5 +1,7 @@
 //! Items and their stock: every piece that was delivered is in stock, reserved or sold.
 
+use std::collections::HashMap;
+
 use rowlock::{Before, Counter, Db, Outcome, Tx};
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Pool};
@@ -7,7 +9,7 @@ use sqlx::{FromRow, Pool};
 use crate::error::{Error, Result};
 use crate::locks::Inventory;
 use crate::order::{Line, NewLine, new_id};
-use crate::sql::{locked_changes, query};
+use crate::sql::{locked_changes, query, query_list};
 use crate::store::{self, Store};
 
 /// The most pieces of one item that may ever be delivered.
@@ -63,29 +65,51 @@ pub struct Item {
 const CHUNK: usize = 100;
 
 const RESERVE: &str = "update inventories set stock = stock - {by}, reserved = reserved + {by} where id in ({list})";
+/// What is out of stock already is reserved.
+const RESERVED: &str = "update inventories set reserved = reserved + {by} where id in ({list})";
 const RELEASE: &str = "update inventories set reserved = reserved - {by}, stock = stock + {by} where id in ({list})";
 const SELL: &str = "update inventories set reserved = reserved - {by}, sold = sold + {by} where id in ({list})";
 const TAKE_BACK: &str = "update inventories set sold = sold - {by}, stock = stock + {by} where id in ({list})";
 
 const DELIVERED: Counter<Inventory> = Counter::new("delivered");
-const STOCK: Counter<Inventory> = Counter::new("stock");
+pub(crate) const STOCK: Counter<Inventory> = Counter::new("stock");
 
-/// Takes pieces out of stock for a new order: its lines, with the prices of this moment.
-pub async fn reserve<E: Store, L: Before<Inventory>>(
-    tx: Tx<E, L>,
-    wanted: &[NewLine],
-) -> Result<(Tx<E, Inventory>, Vec<Line>)> {
-    let (mut tx, items) = lock(tx, wanted).await?;
-    let mut lines = Vec::with_capacity(wanted.len());
-    for (line, want) in (1..).zip(wanted) {
-        let item = find(&items, want.item)?;
-        if item.stock < want.quantity {
-            return Err(Error::OutOfStock { item: item.id, wanted: want.quantity, stock: item.stock });
-        }
-        lines.push(Line { line, item: item.id, quantity: want.quantity, price: item.price, seller: item.seller });
+/// The lines of a new order, with the prices at which the items stand now, and who sells them. Read without a lock: a
+/// price is what the buyer was shown.
+pub async fn quote<E: Store, L>(tx: &mut Tx<E, L>, wanted: &[NewLine]) -> Result<Vec<Line>> {
+    let mut items: Vec<i64> = wanted.iter().map(|line| line.item).collect();
+    items.sort_unstable();
+    let select = "select id, price, seller from inventories where id in ({list})";
+    let mut found = Vec::with_capacity(items.len());
+    for items in items.chunks(CHUNK) {
+        found.extend(query_list::<E, (i64, i64, i64)>(select, items).fetch_all(&mut *tx).await?);
     }
-    change(&mut tx, RESERVE, quantities(&lines)).await?;
-    Ok((tx, lines))
+    let found: HashMap<i64, (i64, i64)> = found.into_iter().map(|(id, price, seller)| (id, (price, seller))).collect();
+    let lines = (1..).zip(wanted).map(|(line, want)| {
+        let NewLine { item, quantity } = *want;
+        let &(price, seller) = found.get(&item).ok_or_else(|| no_item(item))?;
+        Ok(Line { line, item, quantity, price, seller })
+    });
+    lines.collect()
+}
+
+/// Takes pieces out of stock for a new order: where it is there, it is taken, by one conditional update. To lock the items
+/// first, and look, would be a trip more with the same locks, taken in the same order.
+pub async fn reserve<E: Store, L: Before<Inventory>>(tx: Tx<E, L>, lines: &[Line]) -> Result<Tx<E, Inventory>> {
+    let (mut tx, taken) = tx.update(STOCK.subtract(quantities(lines)).together()).await?;
+    for (&item, outcome) in taken.failed() {
+        match outcome {
+            Outcome::Insufficient { found: stock } => {
+                let wanted = lines.iter().filter(|line| line.item == item).map(|line| line.quantity).sum();
+                return Err(Error::OutOfStock { item, wanted, stock });
+            }
+            Outcome::Missing => return Err(no_item(item)),
+            // It would have been there: another item was not.
+            Outcome::Withheld { .. } | Outcome::Applied { .. } => {}
+        }
+    }
+    change(&mut tx, RESERVED, quantities(lines)).await?;
+    Ok(tx)
 }
 
 /// Puts the pieces of open orders back into stock.
@@ -119,7 +143,7 @@ pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> 
                 came.failed().find(|(_, outcome)| !matches!(outcome, Outcome::Withheld { .. }))
             {
                 return Err(match outcome {
-                    Outcome::Missing => Error::invalid("lines", format!("there is no item {id}")),
+                    Outcome::Missing => no_item(id),
                     _ => Error::Full { what: "item", id, limit: MAX_DELIVERED },
                 });
             }
@@ -128,6 +152,16 @@ pub async fn restock<E: Store>(db: &Db<E>, delivered: &[NewLine]) -> Result<()> 
             Ok(())
         })
         .await
+}
+
+/// What a flash sale took out of stock is reserved for its orders. The pieces of one item are in one line.
+pub async fn reserve_granted<E: Store, L: Before<Inventory>>(
+    tx: Tx<E, L>,
+    granted: &[(i64, i64)],
+) -> Result<Tx<E, Inventory>> {
+    let mut tx = tx.lock::<Inventory>(granted.iter().map(|(item, _)| *item)).await?;
+    change(&mut tx, RESERVED, granted.iter().copied()).await?;
+    Ok(tx)
 }
 
 /// Makes an order's lines those that are wanted: the items of both are locked in order, and stock moves by the difference.
@@ -176,8 +210,12 @@ async fn lock<E: Store, L: Before<Inventory>>(
 fn find(items: &[Item], id: i64) -> Result<&Item> {
     match items.binary_search_by_key(&id, |item| item.id) {
         Ok(at) => Ok(&items[at]),
-        Err(_) => Err(Error::invalid("lines", format!("there is no item {id}"))),
+        Err(_) => Err(no_item(id)),
     }
+}
+
+fn no_item(id: i64) -> Error {
+    Error::invalid("lines", format!("there is no item {id}"))
 }
 
 /// Changes the stock of locked items, each by its quantity.

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod database;
 pub mod edit;
 pub mod error;
+pub mod flash;
 pub mod invariant;
 pub mod inventory;
 pub mod load;

@@ -56,6 +56,8 @@ enum Command {
 enum Batch {
     /// Expire orders that were not paid in time, and put their stock back
     Expire(Expire),
+    /// Make the orders of flash-sale grants that a crash left without one (each start of the shop does it too)
+    Settle,
 }
 
 #[derive(Args)]
@@ -100,6 +102,12 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             let expired = shop.expire(before, asked.limit).await?;
             shop.close().await;
             shop::say!("{} orders expired", expired.len());
+        }
+        Command::Batch(Batch::Settle) => {
+            let shop = AnyShop::open(&settings).await?;
+            let settled = shop.settle().await?;
+            shop.close().await;
+            shop::say!("{settled} orders made");
         }
         Command::Migrate => {
             AnyShop::open(&settings).await?.close().await;

@@ -28,19 +28,20 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> 
             if known.fetch_optional(&mut tx).await?.is_none() {
                 return Err(Error::invalid("account", format!("there is no account {account}")));
             }
-            locked::<E>("insert into orders (id, account, status, total, placed_at) values (?, ?, ?, 0, ?)")
+            let lines = inventory::quote(&mut tx, wanted).await?;
+            let total = total(&lines)?;
+            locked::<E>("insert into orders (id, account, status, total, placed_at) values (?, ?, ?, ?, ?)")
                 .bind(id)
                 .bind(account)
                 .bind(status)
+                .bind(total)
                 .bind(placed_at)
                 .execute(&mut tx)
                 .await?;
-            let (mut tx, lines) = inventory::reserve(tx, wanted).await?;
+            let mut tx = inventory::reserve(tx, &lines).await?;
             let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
             let rows = lines.iter().map(|line| [id, line.line, line.item, line.quantity, line.price]);
             locked_rows::<E, 5>(insert, rows).execute(&mut tx).await?;
-            let total = total(&lines)?;
-            locked::<E>("update orders set total = ? where id = ?").bind(total).bind(id).execute(&mut tx).await?;
             if new.pay {
                 inventory::sell(&mut tx, &lines).await?;
                 let (mut tx, charge) = account::charge(tx, account, total, &lines).await?;

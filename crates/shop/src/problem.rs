@@ -84,6 +84,11 @@ impl From<Error> for Problem {
             Error::Full { .. } => Self::new(StatusCode::CONFLICT, "full", detail),
             Error::NotOpen { .. } => Self::new(StatusCode::CONFLICT, "not-open", detail),
             Error::Changed { now, .. } => Self::new(StatusCode::PRECONDITION_FAILED, "changed", detail).tagged(now),
+            Error::Unfinished(error) => {
+                tracing::error!(%error, "an order of a flash sale is not written yet");
+                let why = "the pieces are yours, but the order is not written yet: ask again with the same Idempotency-Key";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "unfinished", why).again_after(1)
+            }
             Error::Database(error) => database(&error),
         };
         problem.document.code = code;
@@ -95,6 +100,14 @@ impl From<Error> for Problem {
 fn database(error: &rowlock::Error) -> Problem {
     let unavailable = |kind, why| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, why);
     match error {
+        rowlock::Error::Merged { source, .. } => return database(source),
+        rowlock::Error::RequestReused { .. } => {
+            let why = "this key came with another item or quantity before; nothing was done";
+            return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", why).at("idempotency-key");
+        }
+        rowlock::Error::Closed { .. } => {
+            return unavailable("stopping", "the shop is being stopped; nothing was done").again_after(5);
+        }
         error if error.is_turned_away() => {
             let why = "too many are waiting for the same items; nothing was done";
             return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", why).again_after(1);

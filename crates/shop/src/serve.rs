@@ -33,6 +33,8 @@ impl Running {
     pub async fn start(settings: &Settings) -> Result<Self> {
         let signer = Arc::new(signer(settings)?);
         let shop = Arc::new(AnyShop::open(settings).await?);
+        // What a crash kept from being done is done before anyone asks for it.
+        shop.settle().await.context("cannot make the orders of flash-sale grants that have none")?;
         let listener =
             TcpListener::bind(settings.addr).await.with_context(|| format!("cannot listen on {}", settings.addr))?;
         let addr = listener.local_addr()?;

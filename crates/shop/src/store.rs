@@ -17,6 +17,8 @@ pub trait Store: Engine {
     const NUMBERED: bool;
     /// What `cast(.. as ..)` calls a 64-bit integer.
     const INTEGER: &'static str;
+    /// What `cast(.. as ..)` calls text.
+    const TEXT: &'static str;
     /// How a plain SELECT locks its rows; nothing where the engine knows no row locks.
     const FOR_UPDATE: &'static str;
     /// Whether the whole database has one writer at a time.
@@ -71,6 +73,7 @@ macro_rules! forward {
 impl Store for Postgres {
     const NUMBERED: bool = true;
     const INTEGER: &'static str = "bigint";
+    const TEXT: &'static str = "text";
     const FOR_UPDATE: &'static str = "for update";
     const ONE_WRITER: bool = false;
     const SNAPSHOT: &'static str = "begin isolation level repeatable read, read only";
@@ -80,6 +83,7 @@ impl Store for Postgres {
 impl Store for MySql {
     const NUMBERED: bool = false;
     const INTEGER: &'static str = "signed";
+    const TEXT: &'static str = "char";
     const FOR_UPDATE: &'static str = "for update";
     const ONE_WRITER: bool = false;
     const SNAPSHOT: &'static str = "start transaction with consistent snapshot, read only";
@@ -89,6 +93,7 @@ impl Store for MySql {
 impl Store for Sqlite {
     const NUMBERED: bool = false;
     const INTEGER: &'static str = "integer";
+    const TEXT: &'static str = "text";
     const FOR_UPDATE: &'static str = "";
     const ONE_WRITER: bool = true;
     const SNAPSHOT: &'static str = "begin";

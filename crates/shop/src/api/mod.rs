@@ -2,6 +2,7 @@
 
 mod accounts;
 mod admin;
+mod flash;
 mod items;
 mod orders;
 mod request;
@@ -53,6 +54,7 @@ pub fn router<E: Store>(shop: Shop<E>, signer: Arc<Signer>) -> Router {
         .route("/orders", post(orders::place::<E>).get(orders::list::<E>))
         .route("/orders/{id}", get(orders::read::<E>).patch(orders::edit::<E>))
         .route("/orders/{id}/cancel", post(orders::cancel::<E>))
+        .route("/flash-sales/{id}/orders", post(flash::buy::<E>))
         .route("/items", post(items::create::<E>).get(items::list::<E>))
         .route("/items/{id}", get(items::read::<E>))
         .route("/deliveries", post(items::restock::<E>))

@@ -14,9 +14,9 @@ use crate::shop::Shop;
 use crate::store::Store;
 
 /// An order with its entity tag.
-type Tagged = ([(HeaderName, HeaderValue); 1], Json<Order>);
+pub(crate) type Tagged = ([(HeaderName, HeaderValue); 1], Json<Order>);
 
-fn tagged(order: Order) -> Tagged {
+pub(crate) fn tagged(order: Order) -> Tagged {
     ([(header::ETAG, tag::of(order.version))], Json(order))
 }
 

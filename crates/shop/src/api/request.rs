@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::MAX_BODY;
+use crate::flash::MAX_KEY;
 use crate::problem::Problem;
 
 /// The most entries that one page of a list has.
@@ -95,6 +96,29 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         match text.parse() {
             Ok(id) if id > 0 => Ok(Self(id)),
             _ => Err(refused(format!("`{text}` is not an id: a whole number from 1 to {}", i64::MAX))),
+        }
+    }
+}
+
+/// The `Idempotency-Key`: names a request, so that one that comes again is answered and not done again. Required: who cannot
+/// repeat a request cannot tell, after a lost answer, whether he has bought.
+/// (draft-ietf-httpapi-idempotency-key-header; any visible characters are taken, in quotes or not.)
+pub(crate) struct IdempotencyKey(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let refused = |why: String| Problem::new(StatusCode::BAD_REQUEST, "idempotency-key", why).at("idempotency-key");
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(refused("one `Idempotency-Key` is needed: a new one for each order, a UUID say".to_owned()));
+        };
+        match value.to_str() {
+            Ok(key) if (1..=MAX_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Ok(Self(key.to_owned()))
+            }
+            _ => Err(refused(format!("from 1 to {MAX_KEY} visible ASCII characters are taken, without blanks"))),
         }
     }
 }

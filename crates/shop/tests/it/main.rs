@@ -6,6 +6,8 @@ mod bad_input;
 mod busy;
 mod edit;
 #[cfg(test)]
+mod flash;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod network;
