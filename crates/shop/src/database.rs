@@ -15,6 +15,7 @@ use sqlx::{Connection, MySql, Pool, Postgres, Sqlite};
 use crate::api;
 use crate::flash::NewFlashOrder;
 use crate::invariant::Report;
+use crate::load::Strategy;
 use crate::locks::{Inventory, ShopOrder};
 use crate::order::Order;
 use crate::settings::Settings;
@@ -128,6 +129,11 @@ impl AnyShop {
     /// See [`Shop::buy`].
     pub async fn buy(&self, item: i64, key: &str, new: NewFlashOrder) -> crate::Result<Order> {
         each!(self, shop => shop.buy(item, key, new).await)
+    }
+
+    /// See [`Shop::buy_by`].
+    pub async fn buy_by(&self, strategy: Strategy, item: i64, new: NewFlashOrder) -> crate::Result<Order> {
+        each!(self, shop => shop.buy_by(strategy, item, new).await)
     }
 
     /// See [`Shop::check`].

@@ -99,9 +99,8 @@ impl<E: Store> FlashSale<E> {
     /// What could keep an order from being written must be known before its pieces are granted. Items and accounts stay
     /// for ever and prices do not change, so what is seen here still holds then.
     async fn check(&self, grant: &Grant) -> Result<()> {
-        let select = query::<E>(
-            "select (select price from inventories where id = ?), (select id from accounts where id = ?)",
-        );
+        let select =
+            query::<E>("select (select price from inventories where id = ?), (select id from accounts where id = ?)");
         let select = select.bind(grant.item).bind(grant.account);
         let mut conn = self.pool.acquire().await?;
         let (price, account) =

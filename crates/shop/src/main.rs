@@ -17,6 +17,7 @@ Examples:
   shop --database postgres://me@host/shop     serve on a server
   shop load --seconds 5                       start a shop on a fresh database, load it, check it
   shop load --seconds 5 --naive               the same, locking as it is usually written
+  shop load --strategy naive,locked,merged    one hot item, bought in each of these ways
   shop load --database mysql://root@host/     the same on a server, in a database of its own
   shop batch expire --older-than-ms 900000    expire orders unpaid for 15 minutes
 
@@ -26,6 +27,8 @@ With a shop running:
        -d '{\"name\": \"tea\", \"seller\": ACCOUNT, \"price\": 450, \"stock\": 100}'
   curl localhost:8080/orders -H 'content-type: application/json' \\
        -d '{\"account\": ACCOUNT, \"lines\": [{\"item\": ITEM, \"quantity\": 2}]}'
+  curl localhost:8080/flash-sales/ITEM/orders -H 'content-type: application/json' -H 'idempotency-key: KEY' \\
+       -d '{\"account\": ACCOUNT, \"quantity\": 1}'
   curl localhost:8080/invariants";
 
 /// An order system that an API, a batch and a payment webhook use at once, all in one lock order.

@@ -13,11 +13,20 @@ use crate::payment;
 use crate::sql::{locked, locked_rows, query_as};
 use crate::store::Store;
 
+/// How the pieces of a new order are taken out of stock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// By one statement, where they are there: what the shop does.
+    Conditional,
+    /// The items are locked, looked at, and changed: to compare.
+    Locked,
+}
+
 /// Places an order of merged lines; it is paid at once if `new` says so, else it stays open.
 ///
 /// Who waits for a hot item waits at its gate, on no connection, or is turned away. Asked twice it is done twice, so a lost answer to COMMIT is not left open: the commit token resolves it. (Cancelling,
 /// expiring and events need none: they can be asked again.)
-pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> Result<Order> {
+pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine], taking: Taking) -> Result<Order> {
     let (id, account, placed_at) = (new_id(), new.account, now());
     let status = if new.pay { "paid" } else { "open" };
     db.kind("place order")
@@ -38,7 +47,10 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine]) -> 
                 .bind(placed_at)
                 .execute(&mut tx)
                 .await?;
-            let mut tx = inventory::reserve(tx, &lines).await?;
+            let mut tx = match taking {
+                Taking::Conditional => inventory::reserve(tx, &lines).await?,
+                Taking::Locked => inventory::reorder(tx, &[], wanted).await?.0,
+            };
             let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
             let rows = lines.iter().map(|line| [id, line.line, line.item, line.quantity, line.price]);
             locked_rows::<E, 5>(insert, rows).execute(&mut tx).await?;

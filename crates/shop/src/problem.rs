@@ -86,7 +86,8 @@ impl From<Error> for Problem {
             Error::Changed { now, .. } => Self::new(StatusCode::PRECONDITION_FAILED, "changed", detail).tagged(now),
             Error::Unfinished(error) => {
                 tracing::error!(%error, "an order of a flash sale is not written yet");
-                let why = "the pieces are yours, but the order is not written yet: ask again with the same Idempotency-Key";
+                let why =
+                    "the pieces are yours, but the order is not written yet: ask again with the same Idempotency-Key";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "unfinished", why).again_after(1)
             }
             Error::Database(error) => database(&error),

@@ -56,7 +56,7 @@ impl Running {
     }
 
     /// The shop behind the API.
-    pub fn shop(&self) -> &AnyShop {
+    pub fn shop(&self) -> &Arc<AnyShop> {
         &self.shop
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rowlock::Db;
 use sqlx::Pool;
+use uuid::Uuid;
 
 use crate::account::{self, NewTransfer, Transfer};
 use crate::batch;
@@ -13,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::flash::{self, FlashSale, NewFlashOrder};
 use crate::invariant;
 use crate::inventory::{self, Delivery};
+use crate::load::Strategy;
 use crate::naive;
 use crate::order::{self, NewLine, NewOrder, Order, Revision};
 use crate::payment::{self, Receipt};
-use crate::placement;
+use crate::placement::{self, Taking};
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::webhook::Event;
@@ -66,7 +68,7 @@ impl<E: Store> Shop<E> {
     pub async fn place(&self, new: &NewOrder) -> Result<Order> {
         let wanted = order::merge_lines(&new.lines)?;
         self.noted(match &self.0.way {
-            Way::Ordered(db, _) => placement::place(db, new, &wanted).await,
+            Way::Ordered(db, _) => placement::place(db, new, &wanted, Taking::Conditional).await,
             Way::Naive => naive::api::place(&self.0.pool, new, &wanted).await,
         })
     }
@@ -83,6 +85,20 @@ impl<E: Store> Shop<E> {
                 naive::api::place(&self.0.pool, &NewOrder { account, lines: vec![], pay: false }, &lines).await
             }
         })
+    }
+
+    /// Buys pieces of an item by a strategy, to compare them; a shop as it is usually written knows one only.
+    pub async fn buy_by(&self, strategy: Strategy, item: i64, new: NewFlashOrder) -> Result<Order> {
+        let lines = [NewLine { item, quantity: new.quantity }];
+        let order = NewOrder { account: new.account, lines: vec![], pay: false };
+        match (&self.0.way, strategy) {
+            (Way::Naive, _) | (_, Strategy::Naive) => naive::api::place(&self.0.pool, &order, &lines).await,
+            (Way::Ordered(db, _), Strategy::Locked) => placement::place(db, &order, &lines, Taking::Locked).await,
+            (Way::Ordered(db, _), Strategy::Conditional) => {
+                placement::place(db, &order, &lines, Taking::Conditional).await
+            }
+            (Way::Ordered(_, flash), Strategy::Merged) => flash.buy(item, &Uuid::new_v4().to_string(), new).await,
+        }
     }
 
     /// Makes the orders of flash-sale grants that a crash left without one; how many there were.

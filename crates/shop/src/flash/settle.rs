@@ -76,10 +76,16 @@ async fn enter<E: Store>(db: &Db<E>, grants: &[Grant]) -> Result<(HashMap<String
                 return Ok((HashMap::new(), known));
             }
             let insert = "insert into orders (id, account, status, total, placed_at, request) values {rows}";
-            rows_of::<E, _>(insert, "(?, ?, 'open', ?, ?, ?)", orders.len(), orders.iter(), |query, (request, order)| {
-                let Order { id, account, total, placed_at, .. } = *order;
-                query.bind(id).bind(account).bind(total).bind(placed_at).bind(request.clone())
-            })
+            rows_of::<E, _>(
+                insert,
+                "(?, ?, 'open', ?, ?, ?)",
+                orders.len(),
+                orders.iter(),
+                |query, (request, order)| {
+                    let Order { id, account, total, placed_at, .. } = *order;
+                    query.bind(id).bind(account).bind(total).bind(placed_at).bind(request.clone())
+                },
+            )
             .execute(&mut tx)
             .await?;
             let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
@@ -89,7 +95,8 @@ async fn enter<E: Store>(db: &Db<E>, grants: &[Grant]) -> Result<(HashMap<String
             let pieces: Vec<(i64, i64)> = pieces.into_iter().collect();
             let mut tx = inventory::reserve_granted(tx, &pieces).await?;
             let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
-            let lines: Vec<_> = orders.iter().flat_map(|(_, order)| order.lines.iter().map(|line| (order.id, line))).collect();
+            let lines: Vec<_> =
+                orders.iter().flat_map(|(_, order)| order.lines.iter().map(|line| (order.id, line))).collect();
             let rows = lines.iter().map(|(id, line)| [*id, line.line, line.item, line.quantity, line.price]);
             locked_rows::<E, 5>(insert, rows).execute(&mut tx).await?;
             Ok((orders.into_iter().collect(), known))

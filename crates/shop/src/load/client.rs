@@ -8,9 +8,10 @@ use reqwest::{Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::flash::NewFlashOrder;
 use crate::invariant;
 use crate::load::tally::{End, Kind, Tally};
-use crate::order::now;
+use crate::order::{Order, now};
 use crate::payment::Receipt;
 use crate::problem::Document;
 use crate::stats::Stats;
@@ -44,7 +45,7 @@ impl Client {
         self.get("/invariants").await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let response = self.http.get(format!("{}{path}", self.url)).send().await?;
         read(response).await.with_context(|| format!("GET {path}"))
     }
@@ -65,6 +66,18 @@ impl Client {
     ) -> Option<T> {
         let request = self.http.post(format!("{}{path}", self.url)).json(body);
         self.send(tally, kind, request).await.1
+    }
+
+    /// Buys at a flash sale, under an idempotency key.
+    pub(crate) async fn buy(
+        &self,
+        tally: &mut Tally,
+        item: i64,
+        key: &str,
+        new: &NewFlashOrder,
+    ) -> (End, Option<Order>) {
+        let request = self.http.post(format!("{}/flash-sales/{item}/orders", self.url));
+        self.send(tally, Kind::Flash, request.header("idempotency-key", key).json(new)).await
     }
 
     /// Reads something back.

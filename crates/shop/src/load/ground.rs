@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
 
-use crate::database::Database;
+use crate::database::{AnyShop, Database};
 use crate::load::Load;
 use crate::serve::{Running, new_secret, signer};
 use crate::settings::Settings;
@@ -62,6 +62,11 @@ impl Ground {
 
     pub(crate) fn signer(&self) -> Arc<Signer> {
         self.signer.clone()
+    }
+
+    /// The shop that was started, if one was.
+    pub(crate) fn shop(&self) -> Option<&Arc<AnyShop>> {
+        self.own.as_ref().map(|own| own.running.shop())
     }
 
     /// For people: which shop, and where its data is.

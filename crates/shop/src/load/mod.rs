@@ -7,6 +7,7 @@ mod client;
 mod ground;
 mod histogram;
 mod report;
+mod strategies;
 mod tally;
 mod traffic;
 
@@ -21,10 +22,19 @@ use crate::settings::Settings;
 
 pub use client::Client;
 pub use report::Outcome;
+pub use strategies::Strategy;
+
+const EXAMPLES: &str = "\
+Examples:
+  shop load --seconds 5                                     all of the API, payments and a batch, on a fresh SQLite file
+  shop load --database postgres://me@host/ --clients 64     the same on a server, in a database of its own
+  shop load --url http://127.0.0.1:8080                     the same on a shop that runs
+  shop load --strategy naive,locked,conditional,merged      one hot item, bought by each strategy in turn
+  shop load --strategy conditional,merged --clients 256 --connections 32 --database mysql://root@host/";
 
 /// What to send, where, and for how long.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "The load")]
+#[command(next_help_heading = "The load", after_help = EXAMPLES)]
 pub struct Load {
     /// A running shop, e.g. http://127.0.0.1:8080, whose webhook secret is in --data or given [default: start one on a
     /// fresh database]
@@ -55,6 +65,11 @@ pub struct Load {
     #[arg(long, value_name = "0..1", default_value_t = 0.8, value_parser = share)]
     pub hot: f64,
 
+    /// Instead of all that: everyone buys one hot item, by each of these strategies in turn, to compare them (several
+    /// may be given, with commas between)
+    #[arg(long, value_name = "WAY", value_delimiter = ',', conflicts_with = "url")]
+    pub strategy: Vec<Strategy>,
+
     /// Keep the fresh database afterwards
     #[arg(long)]
     pub keep: bool,
@@ -69,6 +84,9 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the load, prints what happened, and says whether everything holds.
 pub async fn run(settings: &Settings, load: &Load) -> Result<bool> {
+    if !load.strategy.is_empty() {
+        return strategies::run(settings, load).await;
+    }
     let interrupted = crate::serve::interrupted()?;
     let ground = ground::Ground::prepare(settings, load).await?;
     crate::say!("{}", ground.describe());
@@ -102,7 +120,7 @@ async fn measure(ground: &ground::Ground, load: &Load) -> Result<Outcome> {
 /// Fills the shop, sends the traffic, and has it checked.
 pub async fn drive(client: &Client, load: &Load) -> Result<Outcome> {
     let before = client.stats().await.context("no shop answers")?;
-    let town = Arc::new(traffic::Town::build(client, load).await?);
+    let town = Arc::new(traffic::Town::build(client, load, before.way != "naive").await?);
     let bar = bar(load);
     let started = Instant::now();
     let budget = Arc::new(traffic::Budget::new(load.requests, Duration::from_secs(load.seconds)));

@@ -55,7 +55,7 @@ impl Outcome {
     pub fn broken(&self) -> Vec<String> {
         let mut broken: Vec<_> = self.invariants.broken().collect();
         if self.tally.inconsistent > 0 {
-            broken.push(format!("{} events were answered differently when they came again", self.tally.inconsistent));
+            broken.push(format!("{} requests were answered differently when they came again", self.tally.inconsistent));
         }
         broken
     }

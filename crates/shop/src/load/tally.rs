@@ -9,6 +9,7 @@ use crate::load::histogram::Histogram;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Place,
+    Flash,
     Cancel,
     Restock,
     Transfer,
@@ -21,6 +22,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Place => "place order",
+            Self::Flash => "flash sale",
             Self::Cancel => "cancel order",
             Self::Restock => "restock",
             Self::Transfer => "transfer",
@@ -52,7 +54,7 @@ pub(crate) struct Tally {
     pub(crate) kinds: BTreeMap<Kind, Row>,
     pub(crate) refused: BTreeMap<String, u64>,
     pub(crate) strange: BTreeMap<String, u64>,
-    /// Deliveries of one event that were answered differently.
+    /// Events and flash-sale requests that were answered differently when they came again.
     pub(crate) inconsistent: u64,
 }
 

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::account::Account;
+use crate::flash::NewFlashOrder;
 use crate::inventory::Item;
 use crate::load::tally::{End, Kind, Tally};
 use crate::load::{Client, Load};
@@ -37,13 +38,15 @@ pub(crate) struct Town {
     accounts: Vec<i64>,
     items: Vec<i64>,
     hot: f64,
+    /// Whether the shop knows idempotency keys. As it is usually written it does not, and what comes again is done again.
+    keyed: bool,
     orders: Mutex<VecDeque<(i64, i64)>>,
     last: AtomicU64,
 }
 
 impl Town {
     /// Opens the accounts and puts the items on sale.
-    pub(crate) async fn build(client: &Client, load: &Load) -> Result<Self> {
+    pub(crate) async fn build(client: &Client, load: &Load, keyed: bool) -> Result<Self> {
         let mut accounts = Vec::new();
         for _ in 0..load.accounts {
             let account: Account = client.make("/accounts", &json!({"balance": FUNDS})).await?;
@@ -57,7 +60,7 @@ impl Town {
             let item: Item = client.make("/items", &item).await?;
             items.push(item.id);
         }
-        Ok(Self { accounts, items, hot: load.hot, orders: Mutex::default(), last: AtomicU64::new(0) })
+        Ok(Self { accounts, items, hot: load.hot, keyed, orders: Mutex::default(), last: AtomicU64::new(0) })
     }
 
     fn pick(&self, from: &[i64]) -> i64 {
@@ -114,7 +117,7 @@ impl Budget {
     }
 
     /// Whether another request is to be sent; counts it.
-    fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         let sent = self.sent.fetch_add(1, Ordering::Relaxed);
         match self.requests {
             Some(requests) => sent < requests,
@@ -184,25 +187,26 @@ pub(crate) async fn gather(clients: &mut JoinSet<Tally>, budget: &Budget, bar: &
 async fn api(client: &Client, town: &Town, tally: &mut Tally) {
     let dice = rand::rng().random_range(0..100);
     match dice {
-        0..45 => {
+        0..10 => flash(client, town, tally).await,
+        10..50 => {
             let order = json!({
-                "account": town.pick(&town.accounts), "lines": town.lines(5), "pay": dice < 5,
+                "account": town.pick(&town.accounts), "lines": town.lines(5), "pay": dice < 15,
             });
             if let Some(order) = client.post::<Order>(tally, Kind::Place, "/orders", &order).await {
                 town.placed(&order);
             }
         }
-        45..58 => {
+        50..61 => {
             if let Some(id) = town.some_order() {
                 let path = format!("/orders/{id}/cancel");
                 client.post::<Order>(tally, Kind::Cancel, &path, &Value::Null).await;
             }
         }
-        58..70 => {
+        61..72 => {
             let delivery = json!({"lines": town.lines(8)});
             client.post::<()>(tally, Kind::Restock, "/deliveries", &delivery).await;
         }
-        70..90 => {
+        72..90 => {
             let (from, to) = (town.pick(&town.accounts), town.pick(&town.accounts));
             if from != to {
                 let amount = rand::rng().random_range(1..500);
@@ -219,6 +223,44 @@ async fn api(client: &Client, town: &Town, tally: &mut Tally) {
             client.read(tally, &path).await;
         }
     }
+}
+
+/// A buyer at a flash sale, of one of the hottest items: asks again when the shop is busy, at times twice at once, at times
+/// again though he has his answer.
+async fn flash(client: &Client, town: &Town, tally: &mut Tally) {
+    let (item, key) = (town.pick(&town.items), Uuid::new_v4().to_string());
+    let new = NewFlashOrder { account: town.pick(&town.accounts), quantity: rand::rng().random_range(1..=3) };
+    let mut twin = None;
+    let mut answer = if town.keyed && rand::rng().random_bool(0.3) {
+        let mut twins = Tally::default();
+        let (one, other) = tokio::join!(client.buy(tally, item, &key, &new), client.buy(&mut twins, item, &key, &new));
+        tally.merge(twins);
+        twin = Some(other);
+        one
+    } else {
+        client.buy(tally, item, &key, &new).await
+    };
+    for _ in 0..5 {
+        if !town.keyed || !matches!(answer.0, End::Busy | End::Refused(_)) {
+            break;
+        }
+        answer = client.buy(tally, item, &key, &new).await;
+    }
+    if town.keyed && rand::rng().random_bool(0.3) {
+        let again = client.buy(tally, item, &key, &new).await;
+        tally.inconsistent += u64::from(differ(&answer, &again));
+    }
+    tally.inconsistent += u64::from(twin.is_some_and(|twin| differ(&answer, &twin)));
+    if let Some(order) = answer.1 {
+        town.placed(&order);
+    }
+}
+
+/// Whether one was sold and the other was not, or sold twice. Who was turned away knows nothing.
+fn differ(one: &(End, Option<Order>), other: &(End, Option<Order>)) -> bool {
+    let known = |end: &End| matches!(end, End::Done | End::Declined);
+    let id = |order: &Option<Order>| order.as_ref().map(|order| order.id);
+    known(&one.0) && known(&other.0) && id(&one.1) != id(&other.1)
 }
 
 /// Payments as providers send them: again when the answer was not a success, at times twice for no reason, at times both

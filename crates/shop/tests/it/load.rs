@@ -8,8 +8,8 @@ use crate::support::{Town, settings};
 
 /// Few items and accounts, so that everyone is at the same ones.
 fn load(requests: u64) -> Load {
-    let (url, keep) = (None, false);
-    Load { url, seconds: 1, requests: Some(requests), clients: 16, items: 12, accounts: 12, hot: 0.5, keep }
+    let (url, keep, strategy) = (None, false, vec![]);
+    Load { url, seconds: 1, requests: Some(requests), clients: 16, items: 12, accounts: 12, hot: 0.5, strategy, keep }
 }
 
 async fn run(town: &Town, requests: u64) -> Outcome {

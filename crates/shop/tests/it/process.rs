@@ -143,12 +143,40 @@ async fn load_alone_runs_on_a_fresh_database_and_ends_with_its_verdict() {
 }
 
 #[tokio::test]
+async fn strategies_are_compared_and_each_adds_up() {
+    let all = [
+        "load",
+        "--strategy",
+        "naive,locked,conditional",
+        "--strategy",
+        "merged",
+        "--requests",
+        "60",
+        "--clients",
+        "6",
+    ];
+    let output = command(&all).output().await.unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<&str> = said.lines().filter(|line| line.split_whitespace().count() == 8).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().next()).collect();
+    assert_eq!(names[names.len() - 4..], ["naive", "locked", "conditional", "merged"], "{said}");
+    assert_eq!(said.lines().last(), Some("invariants: ok"), "{said}");
+    let unknown = command(&["load", "--strategy", "lucky"]).output().await.unwrap();
+    let said = String::from_utf8(unknown.stderr).unwrap();
+    assert!(said.contains("'lucky'") && said.contains("naive, locked, conditional, merged"), "{said}");
+    let elsewhere = command(&["load", "--strategy", "merged", "--url", "http://127.0.0.1:1"]).output().await.unwrap();
+    assert!(!elsewhere.status.success() && String::from_utf8(elsewhere.stderr).unwrap().contains("--url"));
+}
+
+#[tokio::test]
 async fn a_wrong_flag_or_address_is_told_in_one_line() {
     for (arguments, says) in [
         (&["--database", "oracle://x"] as &[&str], "`oracle` is no engine"),
         (&["--database", "nothing"], "is not a URL"),
         (&["--webhook-secret", "%%%"], "base64"),
         (&["load", "--database", "postgres://nobody@127.0.0.1:1/x"], "cannot make a database"),
+        (&["load", "--strategy", "merged", "--naive"], "`--strategy naive,merged`"),
         (&["load", "--url", "http://127.0.0.1:1", "--webhook-secret", "AAAA"], "no shop answers"),
     ] {
         let output = command(arguments).output().await.unwrap();
