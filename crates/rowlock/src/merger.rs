@@ -27,9 +27,11 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 pub use ledger::ledger_sql;
 pub use request::Subtract;
 
+use rowlock_footprint::Wait;
+
 use crate::{
     AsKey, Counter, Kind, Resource,
-    engine::Engine,
+    engine::{Engine, Told},
     error::Error,
     merger::{ledger::Ledger, queue::Queue},
 };
@@ -198,7 +200,9 @@ impl<E: Engine, R: Resource> MergerBuilder<E, R> {
             Some(table) => Some(Ledger::open(&kind, R::RANK, &table).await?),
             None => None,
         };
-        let queue = Queue::new(room, LANES);
+        // Where one statement can't tell of several rows, they are a transaction: it is better to have them side by side.
+        let one = E::told(kind.shared.dialect, 2, Wait::Wait) == Told::Nothing;
+        let queue = Queue::new(room, LANES, if one { 1 } else { lane::SIZE.keys });
         let shared = Shared { kind, rank: R::RANK, column: counter.column, queue, linger, ledger };
         Ok(Merger { shared: Arc::new(shared), resource: PhantomData })
     }

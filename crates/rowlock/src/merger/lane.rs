@@ -11,7 +11,7 @@ use super::{
 use crate::engine::Engine;
 
 /// Beyond so many keys or requests in a batch little is gained, and everyone in it waits for all of it.
-const SIZE: Size = Size { keys: 256, requests: 1024 };
+pub(super) const SIZE: Size = Size { keys: 256, requests: 1024 };
 
 /// How often a lane steps back to let callers come that are about to. Who has just been answered asks again, as a rule, as
 /// soon as it is run.

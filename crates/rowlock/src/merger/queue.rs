@@ -50,6 +50,10 @@ struct State {
     next: u64,
     lanes: usize,
     most_lanes: usize,
+    /// Lanes without a batch: each is about to take one.
+    free: usize,
+    /// How many ready keys a free lane is good for before another is started.
+    keys_a_lane: usize,
     closed: bool,
 }
 
@@ -85,8 +89,8 @@ pub(super) struct Group {
 }
 
 impl Queue {
-    pub(super) fn new(room: usize, most_lanes: usize) -> Queue {
-        let state = State { room: room.max(1), most_lanes: most_lanes.max(1), ..State::default() };
+    pub(super) fn new(room: usize, most_lanes: usize, keys_a_lane: usize) -> Queue {
+        let state = State { room: room.max(1), most_lanes: most_lanes.max(1), keys_a_lane, ..State::default() };
         Queue { state: Mutex::new(state), empty: Notify::new() }
     }
 
@@ -117,8 +121,7 @@ impl Queue {
             state.waiting += 1;
             if line.inside == 1 && !line.under_way {
                 state.ready.push_back(key.clone());
-                start = state.lanes < state.most_lanes;
-                state.lanes += usize::from(start);
+                start = state.start_lane();
             }
         } else if !line.crowded {
             line.crowded = true;
@@ -164,6 +167,7 @@ impl Queue {
             requests += group.slots.len();
             groups.push(group);
         }
+        state.free -= 1;
         if groups.is_empty() {
             state.lanes -= 1;
             self.tell(state);
@@ -175,7 +179,7 @@ impl Queue {
         Some(groups)
     }
 
-    /// The batch of these is over.
+    /// The batch of these is over; its lane is free.
     pub(super) fn done<'a>(&self, keys: impl Iterator<Item = &'a KeyValue>) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -188,6 +192,7 @@ impl Queue {
             }
             state.tidy(key);
         }
+        state.free += 1;
     }
 
     /// How many are in the queue.
@@ -195,19 +200,17 @@ impl Queue {
         self.state().waiting
     }
 
-    /// A lane ended in the middle.
+    /// A lane without a batch ended before it took one.
     pub(super) fn lane_lost(&self) {
         let mut state = self.state();
         state.lanes -= 1;
+        state.free -= 1;
         self.tell(&state);
     }
 
     /// Whether another lane is to be started: there is more to do than one is at. It counts as started.
     pub(super) fn wants_lane(&self) -> bool {
-        let mut state = self.state();
-        let start = !state.ready.is_empty() && state.lanes < state.most_lanes;
-        state.lanes += usize::from(start);
-        start
+        self.state().start_lane()
     }
 
     /// Nobody may enter any more.
@@ -243,6 +246,14 @@ impl Queue {
 impl State {
     fn is_empty(&self) -> bool {
         self.lanes == 0 && self.waiting == 0 && self.crowded.is_empty()
+    }
+
+    /// Whether a lane is to be started for what is ready: more of it than the free ones are good for, and one more may be.
+    fn start_lane(&mut self) -> bool {
+        let start = self.ready.len() > self.free.saturating_mul(self.keys_a_lane) && self.lanes < self.most_lanes;
+        self.lanes += usize::from(start);
+        self.free += usize::from(start);
+        start
     }
 
     /// Lets callers in from outside, a key in turn, as far as there is room.
@@ -343,8 +354,8 @@ mod tests {
         /// Each caller is taken once, or leaves; those of a key in their order; one batch a key; never more than there is
         /// room for; and nobody is forgotten.
         #[test]
-        fn everyone_is_taken_once_and_in_turn(acts in acts(), room in 1usize..12) {
-            let queue = Queue::new(room, 3);
+        fn everyone_is_taken_once_and_in_turn(acts in acts(), room in 1usize..12, keys_a_lane in 1usize..3) {
+            let queue = Queue::new(room, 3, keys_a_lane);
             let mut came: Vec<(i64, u64)> = Vec::new();
             let mut in_line: BTreeSet<u64> = BTreeSet::new();
             let mut under_way: VecDeque<Vec<Group>> = VecDeque::new();
@@ -418,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_hot_key_leaves_room_for_a_cold_one() {
-        let queue = Queue::new(4096, 1);
+        let queue = Queue::new(4096, 1, 1);
         let mut inside = 0;
         while queue.enter(&key(1), Slot::new(1, None), false) != Entry::Full {
             inside += 1;
@@ -431,14 +442,15 @@ mod tests {
         assert!(matches!(queue.enter(&key(2), Slot::new(1, None), false), Entry::InLine { .. }));
         let sizes = |groups: Vec<Group>| groups.iter().map(|group| group.slots.len()).collect::<Vec<_>>();
         let groups = queue.take(Size { keys: 256, requests: 1024 }).unwrap();
+        queue.done(groups.iter().map(|group| &group.key));
         assert_eq!(sizes(groups), [1024]);
         let groups = queue.take(Size { keys: 256, requests: 1024 }).unwrap();
-        assert_eq!(sizes(groups), [1]);
+        assert_eq!(sizes(groups), [1023, 1]);
     }
 
     #[test]
     fn sums_that_cannot_be_told_are_two_batches() {
-        let queue = Queue::new(10, 1);
+        let queue = Queue::new(10, 1, 1);
         for quantity in [i64::MAX, 1, 0] {
             queue.enter(&key(1), Slot::new(quantity, None), true);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use futures_util::{FutureExt, future::join_all};
@@ -28,6 +28,7 @@ const STOCKED: i64 = 12_000;
 struct Progress {
     answered: AtomicU64,
     told: Notify,
+    over: AtomicBool,
 }
 
 impl Progress {
@@ -38,10 +39,13 @@ impl Progress {
     }
 }
 
-/// Kills a session of the database now and then, for as long as it is let live.
+/// Kills a session of the database now and then, until all is over.
 async fn kill_sessions(test: TestDb, progress: Arc<Progress>) {
     loop {
         progress.told.notified().await;
+        if progress.over.load(Relaxed) {
+            return;
+        }
         match test.family() {
             Family::Postgres => {
                 test.execute(
@@ -110,7 +114,10 @@ async fn storm<E: Engine>(test: &TestDb, merger: &Merger<E, Inventory>, drops: b
     }
     // Nobody is in line any more; some that were dropped may be under way.
     merger.close().await;
-    killer.abort();
+    // To its end: a kill that is under way at the server would meet whoever asks next.
+    progress.over.store(true, Relaxed);
+    progress.told.notify_one();
+    killer.await.unwrap();
     total
 }
 
