@@ -16,7 +16,7 @@ use crate::store::Store;
 /// How the pieces of a new order are taken out of stock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// By one statement, where they are there: what the shop does.
+    /// By one conditional statement, where it is one item: what the shop does.
     Conditional,
     /// The items are locked, looked at, and changed: to compare.
     Locked,
@@ -49,7 +49,7 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine], tak
                 .await?;
             let mut tx = match taking {
                 Taking::Conditional => inventory::reserve(tx, &lines).await?,
-                Taking::Locked => inventory::reorder(tx, &[], wanted).await?.0,
+                Taking::Locked => inventory::reserve_locked(tx, &lines).await?,
             };
             let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
             let rows = lines.iter().map(|line| [id, line.line, line.item, line.quantity, line.price]);

@@ -1,6 +1,6 @@
 //! From what was granted to orders: once each, however often and by however many it is tried.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rowlock::{Db, Tx};
 use sqlx::Pool;
@@ -88,12 +88,8 @@ async fn enter<E: Store>(db: &Db<E>, grants: &[Grant]) -> Result<(HashMap<String
             )
             .execute(&mut tx)
             .await?;
-            let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
-            for line in orders.iter().flat_map(|(_, order)| &order.lines) {
-                *pieces.entry(line.item).or_default() += line.quantity;
-            }
-            let pieces: Vec<(i64, i64)> = pieces.into_iter().collect();
-            let mut tx = inventory::reserve_granted(tx, &pieces).await?;
+            let pieces = orders.iter().flat_map(|(_, order)| &order.lines).map(|line| (line.item, line.quantity));
+            let mut tx = inventory::reserve_granted(tx, pieces).await?;
             let insert = "insert into order_lines (order_id, line, item, quantity, price) values {rows}";
             let lines: Vec<_> =
                 orders.iter().flat_map(|(_, order)| order.lines.iter().map(|line| (order.id, line))).collect();

@@ -26,6 +26,25 @@ rowlock_testing::engines! {
         town.close().await;
     }
 
+    /// Each statement is a trip, and those after the item is taken are made while others wait for it.
+    async fn an_order_is_placed_in_few_statements(db: TestDb) {
+        let town = Town::open(&db).await;
+        let buyer = town.account(1_000).await;
+        let (tea, cup) = (town.item(buyer, 5, 10).await, town.item(buyer, 20, 3).await);
+        let statements = async || town.get("/stats").await.expect(200)["locks"]["statements"].as_i64().unwrap();
+        let start = statements().await;
+        town.order(buyer, &[(tea, 2)]).await;
+        let one = statements().await;
+        town.order(buyer, &[(tea, 2), (cup, 1)]).await;
+        let two = statements().await;
+        // Account, prices, order, item, lines, BEGIN and COMMIT with its token; and for several items their lock.
+        assert_eq!((one - start, two - one), (7, 8));
+        // Too little: the lock tells how much there is.
+        town.place(buyer, &[(tea, 7)], false).await.expect(409);
+        assert_eq!((town.stock(tea).await, town.stock(cup).await), ([10, 6, 4, 0], [3, 2, 1, 0]));
+        town.close().await;
+    }
+
     async fn a_paid_order_moves_money_and_its_cancel_moves_it_back(db: TestDb) {
         let town = Town::open(&db).await;
         let (buyer, one, other) = (town.account(100).await, town.account(0).await, town.account(0).await);
