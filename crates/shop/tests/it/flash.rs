@@ -163,6 +163,25 @@ rowlock_testing::engines! {
         town.close().await;
     }
 
+    /// The second transaction fails: the buyer is told what he has, and that it is worth asking again.
+    async fn what_cannot_be_written_yet_is_told_and_finished(db: TestDb) {
+        let town = Town::open(&db).await;
+        let buyer = town.account(1_000).await;
+        let tea = town.item(buyer, 5, 10).await;
+        let mut someone = db.connect().await;
+        someone.run("alter table order_lines rename to elsewhere").await.unwrap();
+        let answer = buy(&town, tea, "k", buyer, 3).await;
+        assert_eq!(answer.headers["retry-after"], "1", "{:#}", answer.body);
+        assert_eq!(answer.expect(503)["type"], "urn:shop:unfinished");
+        assert_eq!(town.stock(tea).await, [10, 7, 0, 0]);
+        someone.run("alter table elsewhere rename to order_lines").await.unwrap();
+        someone.close().await.unwrap();
+        let order = buy(&town, tea, "k", buyer, 3).await.expect(201);
+        assert_eq!(buy(&town, tea, "k", buyer, 3).await.expect(201), order);
+        assert_eq!(town.stock(tea).await, [10, 7, 3, 0]);
+        town.close().await;
+    }
+
     async fn mistakes_are_told_and_take_nothing(db: TestDb) {
         let town = Town::open(&db).await;
         let buyer = town.account(1_000).await;

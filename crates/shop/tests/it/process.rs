@@ -108,6 +108,68 @@ rowlock_testing::engines! {
     }
 }
 
+rowlock_testing::engines! {
+    /// Killed in the middle of a flash sale: whoever had an answer gets it again, and whoever had none gets one; none of them
+    /// has bought twice.
+    async fn a_flash_sale_survives_a_kill(db: TestDb) {
+        let arguments = ["--database", db.url(), "--webhook-secret", "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"];
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let process = Process::start(&arguments).await;
+        let url = process.url.clone();
+        let account = make(&http, &url, "/accounts", json!({"balance": 1_000})).await.unwrap();
+        let item = json!({"name": "tea", "seller": account, "price": 5, "stock": 100_000});
+        let item = make(&http, &url, "/items", item).await.unwrap();
+        let buy = async |url: &str, key: &str| -> Option<i64> {
+            let request = http.post(format!("{url}/flash-sales/{item}/orders")).header("idempotency-key", key);
+            let answer = request.json(&json!({"account": account, "quantity": 1})).send().await.ok()?;
+            let status = answer.status();
+            let made: serde_json::Value = answer.json().await.ok()?;
+            assert_eq!(status, 201, "{made:#}");
+            made["id"].as_i64()
+        };
+        let asked = Mutex::new(vec![]);
+        let enough = tokio::sync::Notify::new();
+        let client = async |n: usize| {
+            for turn in 0.. {
+                let key = format!("{n}-{turn}");
+                let order = buy(&url, &key).await;
+                let mut asked = asked.lock().unwrap();
+                asked.push((key, order));
+                if asked.len() >= 200 {
+                    enough.notify_one();
+                }
+                if order.is_none() {
+                    return;
+                }
+            }
+        };
+        let killer = async {
+            enough.notified().await;
+            process.kill().await;
+        };
+        tokio::join!(futures_util::future::join_all((0..32).map(client)), killer);
+
+        // Before anyone asks again.
+        let settled = command(&["--database", db.url(), "batch", "settle"]).output().await.unwrap();
+        let said = String::from_utf8(settled.stdout).unwrap();
+        assert!(settled.status.success() && said.ends_with(" orders made\n"), "{said}");
+        let process = Process::start(&arguments).await;
+        process.assert_sound(&http).await;
+        let asked = asked.into_inner().unwrap();
+        assert!(asked.iter().any(|(_, order)| order.is_none()), "nobody was at it when it was killed");
+        let mut orders = std::collections::BTreeSet::new();
+        for (key, order) in &asked {
+            let again = buy(&process.url, key).await;
+            assert!(again.is_some() && (order.is_none() || *order == again), "{key}: {order:?}, then {again:?}");
+            assert!(orders.insert(again), "{key}: an order of two keys");
+        }
+        process.assert_sound(&http).await;
+        assert_eq!(db.value("select count(*) from orders").await, asked.len().to_string());
+        assert_eq!(db.value("select stock from inventories").await, (100_000 - asked.len()).to_string());
+        process.end("-TERM").await;
+    }
+}
+
 #[tokio::test]
 async fn the_first_start_makes_everything_and_the_next_keeps_it() {
     let home = tempfile::tempdir().unwrap();
