@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_util::TryStreamExt;
 use rowlock_footprint::{Dialect, Wait};
 use sqlx::{
-    Either, MySql, MySqlConnection, Row,
+    Either, Executor, MySql, MySqlConnection, Row,
     mysql::{MySqlArguments, MySqlRow},
 };
 
@@ -77,17 +77,22 @@ impl UpdateDriver for MySql {
     ) -> BoxFuture<'e, Result<Vec<Changed>, sqlx::Error>> {
         Box::pin(async move {
             let mut steps = Self::fetch_many(connection, statement);
-            let mut changed = Vec::new();
+            let mut told = None;
             while let Some(step) = steps.try_next().await? {
                 // sqlx asks for the rows that were met (CLIENT_FOUND_ROWS), changed or not.
                 if let Either::Left(result) = step
                     && result.rows_affected() > 0
                 {
-                    let found = result.last_insert_id().cast_signed();
-                    changed.push(Changed { at: 0, found, done: None });
+                    told = Some(result.last_insert_id());
                 }
             }
-            Ok(changed)
+            drop(steps);
+            if told == Some(0) {
+                // A trigger that runs a statement takes it out of the answer; the session keeps it.
+                let asked = connection.fetch_one("SELECT LAST_INSERT_ID()").await?;
+                told = Some(asked.try_get_unchecked(0)?);
+            }
+            Ok(told.map(|told| Changed { at: 0, found: (told ^ TOLD).cast_signed(), done: None }).into_iter().collect())
         })
     }
 
@@ -99,13 +104,17 @@ impl UpdateDriver for MySql {
     }
 }
 
+/// What a value is told by: 0 says that nothing was told, so the bit that turns 0 into another is turned.
+const TOLD: u64 = 1 << 63;
+
 fn change(target: &Target, column: &CounterColumn, sets: bool) -> String {
     let c = &column.quoted;
     let sign = sign(column);
     // True whatever the value, and no optimizer knows it: the value is handed over, and takes no part in what is computed,
     // where its sign would be lost.
-    let told =
-        format!("(LAST_INSERT_ID(t.{c}) = 0) IN (0, 1) AND t.{c} BETWEEN CAST(? AS {sign}) AND CAST(? AS {sign})");
+    let told = format!(
+        "(LAST_INSERT_ID(t.{c} ^ {TOLD}) = 0) IN (0, 1) AND t.{c} BETWEEN CAST(? AS {sign}) AND CAST(? AS {sign})"
+    );
     let set = match sets {
         true => format!("IF({told}, CAST(? AS {sign}), t.{c})"),
         false => format!("t.{c} + IF({told}, CAST(? AS SIGNED), 0)"),
