@@ -63,9 +63,14 @@ impl<E: Engine> Kind<E> {
         self
     }
 
+    /// Whether there may be gates to go through.
+    pub(crate) fn is_gated(&self) -> bool {
+        !self.entries.as_ref().is_ok_and(Vec::is_empty)
+    }
+
     /// Goes through the gates.
     pub(crate) async fn enter(&self) -> Result<Pass, Error> {
-        if self.entries.as_ref().is_ok_and(Vec::is_empty) { Ok(Pass::default()) } else { self.queue().await }
+        if self.is_gated() { self.queue().await } else { Ok(Pass::default()) }
     }
 
     fn queue(&self) -> BoxFuture<'_, Result<Pass, Error>> {

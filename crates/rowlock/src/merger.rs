@@ -185,8 +185,8 @@ impl<E: Engine, R: Resource> MergerBuilder<E, R> {
     /// Starts the merger.
     ///
     /// # Errors
-    /// [`Error::OtherOrder`]; [`Error::Counter`] for a column that cannot be counted with; with a ledger, [`Error::Ledger`] when its table is not there or is not what [`ledger_sql`]
-    /// makes.
+    /// [`Error::OtherOrder`]; [`Error::Counter`] for a column that cannot be counted with; with a ledger, [`Error::Ledger`]
+    /// when its table is not there or is not what [`ledger_sql`] makes.
     ///
     /// # Cancellation
     /// May be dropped: nothing is begun before it returns.

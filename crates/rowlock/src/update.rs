@@ -284,12 +284,16 @@ impl<'b> Work<'b> {
         Row { found, done: changed.done.unwrap_or_else(|| tally.from.has(found)) }
     }
 
-    /// The value that a statement for all of the keys met in each row; `None`: it told of none.
+    /// The value that a statement for all of the keys met in each row; `None`: it told of none, or did not change the row
+    /// although it should have.
     pub(crate) fn found(&self, changed: &[Changed]) -> Result<Vec<Option<i64>>, Error> {
         let mut found = vec![None; self.tallies.len()];
         for changed in changed {
             if let (Some(found), Some(tally)) = (found.get_mut(changed.at), self.tallies.get(changed.at)) {
-                *found = Some(self.number(self.row(tally, changed).found)?);
+                let row = self.row(tally, changed);
+                // A trigger may have kept it as it was.
+                let as_told = row.done == tally.from.has(row.found);
+                *found = if as_told { Some(self.number(row.found)?) } else { None };
             }
         }
         Ok(found)

@@ -19,17 +19,48 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Shared, direct::Direct, grant::grant, ledger::Told, queue::Group, rows};
-use crate::{Start, Tx, engine::Engine, error::Error};
+use crate::{Start, Tx, engine::Engine, error::Error, failure::Failure};
 
 /// How often a batch with a ledger is run again because its COMMIT was lost, or because a request came into the ledger
 /// meanwhile.
 const AGAIN: usize = 10;
 
-/// Runs the batch and answers everyone in it.
+/// Groups that have no answer, and why.
+type Failed<'g> = (Vec<&'g Group>, Error);
+
+/// Runs the batch and answers everyone in it. What the database refuses is refused for one row as a rule, and not known for
+/// which: each row is then tried by itself, so that no other fails for it.
 pub(super) async fn run<E: Engine>(shared: &Shared<E>, direct: &mut Direct<E>, groups: &[Group]) {
+    let Err((failed, error)) = together(shared, direct, groups).await else { return };
+    if failed.len() < 2 || !is_refused::<E>(shared, &error) {
+        return fail(shared, &failed, error);
+    }
+    for group in failed {
+        if let Err((failed, error)) = together(shared, direct, std::slice::from_ref(group)).await {
+            fail(shared, &failed, error);
+        }
+    }
+}
+
+/// Whether the database said no to what was asked for, and nothing of it was done.
+fn is_refused<E: Engine>(shared: &Shared<E>, error: &Error) -> bool {
+    match error {
+        Error::Counter { .. } => true,
+        Error::Database(error @ sqlx::Error::Database(_)) => {
+            matches!(Failure::of::<E>(shared.kind.shared.dialect, error), Failure::Other | Failure::Duplicate)
+        }
+        _ => false,
+    }
+}
+
+async fn together<'g, E: Engine>(
+    shared: &Shared<E>,
+    direct: &mut Direct<E>,
+    groups: &'g [Group],
+) -> Result<(), Failed<'g>> {
     if shared.ledger.is_some() {
         direct.release();
-        return entered(shared, groups).await;
+        return entered(shared, groups).await.map_err(|error| (groups.iter().collect(), error));
     }
     let mut rest: Vec<&Group> = groups.iter().collect();
     if direct.serves(shared, groups) {
@@ -45,17 +76,18 @@ pub(super) async fn run<E: Engine>(shared: &Shared<E>, direct: &mut Direct<E>, g
                     }
                 }
             }
-            Err(error) => return fail(shared, groups.iter(), error),
+            Err(error) => return Err((rest, error)),
         }
     }
-    if !rest.is_empty() {
-        direct.release();
-        locked(shared, &rest).await;
+    if rest.is_empty() {
+        return Ok(());
     }
+    direct.release();
+    locked(shared, &rest).await.map_err(|error| (rest, error))
 }
 
 /// One transaction: lock, read, grant, subtract.
-async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) {
+async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) -> Result<(), Error> {
     let sums = rows::sums(shared, groups.iter().copied());
     let work = async |mut tx: Tx<E, Start>| {
         let locked = rows::lock(tx.inner(), shared, &sums).await?;
@@ -64,10 +96,9 @@ async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) {
         locked.grant(tx.inner(), granted.into_iter()).await?;
         Ok::<_, Error>(found)
     };
-    match shared.kind.transaction(work).await {
-        Ok(found) => groups.iter().zip(found).for_each(|(group, found)| group.answer(found)),
-        Err(error) => fail(shared, groups.iter().copied(), error),
-    }
+    let found = shared.kind.transaction(work).await?;
+    groups.iter().zip(found).for_each(|(group, found)| group.answer(found));
+    Ok(())
 }
 
 /// Why a transaction with the ledger is run again.
@@ -84,8 +115,8 @@ impl From<Error> for Again {
 }
 
 /// One transaction, with the ledger.
-async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) {
-    let Some(ledger) = &shared.ledger else { return };
+async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) -> Result<(), Error> {
+    let Some(ledger) = &shared.ledger else { return Ok(()) };
     let sums = rows::sums(shared, groups.iter());
     let (mut runs, mut reads) = (0, ledger.expects_repeats());
     let told = loop {
@@ -106,14 +137,13 @@ async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) {
             Err(Again::Repeat) if runs < AGAIN => reads = true,
             // Its own rows in the ledger tell whether it was committed.
             Err(Again::Failed(Error::CommitUnknown { .. })) if runs < AGAIN => reads = true,
-            Err(Again::Failed(error)) => return fail(shared, groups.iter(), error),
+            Err(Again::Failed(error)) => return Err(error),
             // Each time another came before it, and each time it was not seen: its table is not what it was.
             Err(Again::Repeat) => {
-                let error = Error::RolledBack {
+                return Err(Error::RolledBack {
                     kind: shared.kind.name.clone(),
                     cause: "requests were entered into the ledger meanwhile, again and again".into(),
-                };
-                return fail(shared, groups.iter(), error);
+                });
             }
         }
     };
@@ -126,11 +156,11 @@ async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) {
             }),
         });
     }
+    Ok(())
 }
 
 /// Tells everyone why they have no outcome.
-fn fail<'a, E: Engine>(shared: &Shared<E>, groups: impl Iterator<Item = &'a Group>, error: Error) {
-    let groups: Vec<&Group> = groups.collect();
+fn fail<E: Engine>(shared: &Shared<E>, groups: &[&Group], error: Error) {
     let requests = groups.iter().map(|group| group.slots.len()).sum();
     let source = Arc::new(error);
     for slot in groups.iter().flat_map(|group| &group.slots) {

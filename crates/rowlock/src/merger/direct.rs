@@ -2,8 +2,8 @@
 //! what was found.
 //!
 //! A lane keeps its connection from batch to batch for as long as there are any: the pool would ask the server each time
-//! whether it still answers. It gives it back before it takes another for a transaction, and now and then, since others
-//! may wait for it.
+//! whether it still answers. It gives it back before it takes another for a transaction, before it waits for anything else,
+//! and now and then, since others may wait for it.
 
 use std::time::Instant;
 
@@ -49,6 +49,10 @@ impl<E: Engine> Direct<E> {
     pub(super) async fn subtract(&mut self, shared: &Shared<E>, groups: &[Group]) -> Result<Vec<Option<i64>>, Error> {
         let kind = &shared.kind;
         let sums = rows::sums(shared, groups.iter());
+        if kind.is_gated() {
+            // Who waits at a gate holds no connection: the one inside may be waiting for it.
+            self.release();
+        }
         let _inside = kind.enter().await?;
         let began = Instant::now();
         let mut progress = Progress::default();

@@ -8,7 +8,7 @@ use super::{
     direct::Direct,
     queue::{Group, Size},
 };
-use crate::engine::Engine;
+use crate::{engine::Engine, error::Error};
 
 /// Beyond so many keys or requests in a batch little is gained, and everyone in it waits for all of it.
 pub(super) const SIZE: Size = Size { keys: 256, requests: 1024 };
@@ -19,13 +19,18 @@ const ROUNDS: usize = 4;
 
 pub(super) fn start<E: Engine>(shared: Arc<Shared<E>>) {
     let runtime = shared.kind.shared.runtime.clone();
-    drop(runtime.spawn(run(shared)));
+    // Made here: on a runtime that is gone the task is dropped before it is run.
+    let lane = Lane { shared, ended: false };
+    drop(runtime.spawn(run(lane)));
 }
 
-async fn run<E: Engine>(shared: Arc<Shared<E>>) {
-    let mut lane = Lane { shared: shared.clone(), ended: false };
+async fn run<E: Engine>(mut lane: Lane<E>) {
+    let shared = lane.shared.clone();
     let mut direct = Direct::new();
     loop {
+        if shared.linger.is_some() {
+            direct.release();
+        }
         gather(&shared).await;
         let Some(groups) = shared.queue.take(SIZE) else {
             lane.ended = true;
@@ -64,13 +69,14 @@ struct Taken<'a, E: Engine> {
 impl<E: Engine> Drop for Taken<'_, E> {
     fn drop(&mut self) {
         for slot in self.groups.iter().flat_map(|group| &group.slots) {
-            slot.answer(Err(crate::Error::Closed { kind: self.shared.kind.name.clone() }));
+            slot.answer(Err(closed(self.shared)));
         }
         self.shared.queue.done(self.groups.iter().map(|group| &group.key));
     }
 }
 
-/// Counts as a lane until it ends, however it does: in the middle where the runtime goes down.
+/// Counts as a lane until it ends, however it does. In the middle it ends where the runtime goes down: no other lane will
+/// come then, and whoever is in line is told so.
 struct Lane<E: Engine> {
     shared: Arc<Shared<E>>,
     ended: bool,
@@ -79,7 +85,13 @@ struct Lane<E: Engine> {
 impl<E: Engine> Drop for Lane<E> {
     fn drop(&mut self) {
         if !self.ended {
-            self.shared.queue.lane_lost();
+            for slot in self.shared.queue.lane_lost() {
+                slot.answer(Err(closed(&self.shared)));
+            }
         }
     }
+}
+
+fn closed<E: Engine>(shared: &Shared<E>) -> Error {
+    Error::Closed { kind: shared.kind.name.clone() }
 }

@@ -200,12 +200,23 @@ impl Queue {
         self.state().waiting
     }
 
-    /// A lane without a batch ended before it took one.
-    pub(super) fn lane_lost(&self) {
-        let mut state = self.state();
+    /// A lane ended that has no batch (any more) and was to take one. Those who were in line, and are in it no more.
+    pub(super) fn lane_lost(&self) -> Vec<Arc<Slot>> {
+        let mut guard = self.state();
+        let state = &mut *guard;
         state.lanes -= 1;
         state.free -= 1;
-        self.tell(&state);
+        state.waiting = 0;
+        state.ready.clear();
+        state.crowded.clear();
+        let mut callers = Vec::new();
+        state.lines.retain(|_, line| {
+            callers.extend(line.callers.drain(..).map(|(_, slot)| slot));
+            (line.inside, line.crowded) = (0, false);
+            line.under_way
+        });
+        self.tell(state);
+        callers
     }
 
     /// Whether another lane is to be started: there is more to do than one is at. It counts as started.

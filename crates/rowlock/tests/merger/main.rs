@@ -14,6 +14,8 @@ mod ledger;
 mod lost;
 mod model;
 mod queue;
+mod refused;
+mod scarce;
 mod storm;
 
 use rowlock::{Counter, Db, Engine, Merger};
