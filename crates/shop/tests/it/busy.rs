@@ -1,5 +1,6 @@
 //! Someone sits on a row for longer than a request may wait: the client is told so, may try again, and nothing was done.
 
+use reqwest::Method;
 use rowlock_testing::{Family, TestDb};
 use serde_json::{Value, json};
 
@@ -29,6 +30,15 @@ rowlock_testing::engines! {
             assert_eq!(answer.headers["retry-after"], "1", "{path}: {:#}", answer.body);
             assert_eq!(answer.expect(409)["type"], "urn:shop:busy");
         }
+        // A flash sale is not granted then, nor later: the same key asks again.
+        let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
+        let flash = async || {
+            let body = json!({"account": account, "quantity": 1}).to_string();
+            town.send(Method::POST, &format!("/flash-sales/{tea}/orders"), &headers, body.into_bytes()).await
+        };
+        let answer = flash().await;
+        assert_eq!(answer.headers["retry-after"], "1", "{:#}", answer.body);
+        assert_eq!(answer.expect(409)["type"], "urn:shop:busy");
         // What can be done without the row is done meanwhile.
         if db.family() != Family::Sqlite {
             town.post("/deliveries", json!({"lines": [{"item": cup, "quantity": 5}]})).await;
@@ -40,6 +50,8 @@ rowlock_testing::engines! {
         someone.close().await.unwrap();
         town.post(&cancel, Value::Null).await.expect(200);
         assert_eq!(town.stock(tea).await, [10, 10, 0, 0]);
+        flash().await.expect(201);
+        assert_eq!(town.stock(tea).await, [10, 9, 1, 0]);
         town.close().await;
     }
 }
