@@ -76,8 +76,14 @@ impl Row {
 
 impl Tally {
     pub(crate) fn add(&mut self, kind: Kind, end: &End, took: Duration) {
+        self.count(kind, end);
+        let latency = &mut self.kinds.entry(kind).or_default().latency;
+        latency.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts what became of a request whose time tells nothing.
+    pub(crate) fn count(&mut self, kind: Kind, end: &End) {
         let row = self.kinds.entry(kind).or_default();
-        row.latency.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         match end {
             End::Done => row.done += 1,
             End::Declined => row.declined += 1,
