@@ -54,13 +54,14 @@ pub(crate) async fn run(settings: &Settings, load: &Load) -> Result<bool> {
         bail!("--naive: what is compared is said by --strategy; `--strategy naive,merged` has the usual way in it");
     }
     crate::say!("{} buyers of one item; each strategy on a fresh database", load.clients);
+    let interrupted = crate::serve::interrupted()?;
+    tokio::pin!(interrupted);
     let mut held = true;
     for (n, strategy) in load.strategy.iter().enumerate() {
         let ground = Ground::prepare(settings, load).await?;
-        let interrupted = crate::serve::interrupted()?;
         let result = tokio::select! {
             result = measure(&ground, load, *strategy) => result,
-            () = interrupted => Err(anyhow::anyhow!("interrupted")),
+            () = &mut interrupted => Err(anyhow::anyhow!("interrupted")),
         };
         let broken = result.as_ref().is_ok_and(|measured| !measured.broken.is_empty());
         let kept = ground.leave(load.keep || broken).await?;
