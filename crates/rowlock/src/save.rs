@@ -23,6 +23,10 @@ use crate::{
 /// How often a row that comes and goes between two statements is tried.
 const TRIES: usize = 10;
 
+/// It has its version, and is not written all the same.
+const UNWRITTEN: &str =
+    "the row has the expected version and is not written: a trigger, a rule or row security stands between";
+
 impl<E: Engine> Kind<E> {
     /// Saves an edit as a transaction of its own: one statement, in one round trip; a second one, which reads the row,
     /// where it was not written. It is held to the order, retried, and kept to the wait limit as [`Kind::execute`] is;
@@ -30,7 +34,7 @@ impl<E: Engine> Kind<E> {
     ///
     /// # Errors
     /// [`Error::Edit`] for an edit that cannot be: a column that is not there, a version that has come to its column's
-    /// end. Those of [`Kind::execute`]. A conflict is no error.
+    /// end, a row that a trigger keeps as it is. Those of [`Kind::execute`]. A conflict is no error.
     ///
     /// # Cancellation
     /// Dropped while the statement is under way, it may have been applied or not; the row's version tells.
@@ -57,7 +61,7 @@ impl<E: Engine> Kind<E> {
                 }
             }
         }
-        Ok(Saved::Missing)
+        Err(Editing::of::<T::Resource, E, T>(&model, &edit)?.error(None, UNWRITTEN.to_owned()))
     }
 
     /// Saves many edits, each on its own, in one transaction: the rows are locked in key order, whatever order the
@@ -235,7 +239,7 @@ where
             }
         }
     }
-    Ok(Saved::Missing)
+    Err(editing.error(None, UNWRITTEN.to_owned()))
 }
 
 async fn save_many<E: Engine, T>(

@@ -12,6 +12,7 @@
 mod support;
 
 mod cancel;
+mod change;
 mod commit;
 mod guard;
 mod idle;

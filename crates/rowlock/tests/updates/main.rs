@@ -7,6 +7,7 @@ mod outcomes;
 mod schemas;
 #[path = "../support/mod.rs"]
 mod support;
+mod triggers;
 mod waits;
 
 use rowlock::Counter;
