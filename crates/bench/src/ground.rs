@@ -27,8 +27,8 @@ pub(crate) struct Row {
 /// How many rows the table has.
 pub(crate) const ROWS: i64 = 10_000;
 
-/// As many connections as there are clients at most, and some to spare for those on their way back.
-const CONNECTIONS: u32 = 20;
+/// As many as a service has: for each of 16 clients one, and one on its way back to the pool.
+const CONNECTIONS: u32 = 32;
 
 /// An empty table of the right shape, filled, in the database at `url`.
 pub(crate) async fn lay(engine: Engine, url: &str) -> Result<()> {

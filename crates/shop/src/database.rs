@@ -153,14 +153,12 @@ impl AnyShop {
 }
 
 async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connection>::Options) -> Result<Shop<E>> {
-    let pool = connect::<E>(options.clone(), settings.connections).await?;
+    let pool = connect::<E>(options.clone(), if settings.naive { settings.connections } else { 1 }).await?;
     E::migrate(&pool).await.context("cannot bring the tables up to date")?;
     if settings.naive {
         return Ok(Shop::naive(pool));
     }
-    // Where the database has one writer, transactions queue for its connection, first come first served. With a
-    // connection each they would poll the file for it, at long intervals and in no order.
-    let writers = if E::ONE_WRITER { connect::<E>(options, 1).await? } else { pool.clone() };
+    pool.close().await;
     let wait = Duration::from_millis(settings.lock_wait_ms);
     let mut builder = Db::builder(ShopOrder).wait(wait);
     if !E::ONE_WRITER {
@@ -169,14 +167,22 @@ async fn open<E: Store>(settings: &Settings, options: <E::Connection as Connecti
         let gate = Gate::new((all - all / 4).max(1), AT_ITEMS).each_row((all / 2).max(1), AT_ONE_ITEM);
         builder = builder.gate::<Inventory>(gate);
     }
-    let db = builder.open(writers).await?;
+    // Where the database has one writer, transactions queue for its connection, first come first served. With a
+    // connection each they would poll the file for it, at long intervals and in no order.
+    let writers = if E::ONE_WRITER { 1 } else { settings.connections };
+    let db = builder.connect_with(pool_of(writers), options.clone()).await?;
     // For the commit tokens of what must not be done twice.
     db.install().await.context("cannot make rowlock's own tables")?;
+    let pool = if E::ONE_WRITER { connect::<E>(options, settings.connections).await? } else { db.pool().clone() };
     Shop::ordered(db, pool).await.context("cannot open the flash sales")
 }
 
+fn pool_of<E: Store>(connections: u32) -> PoolOptions<E> {
+    PoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE)
+}
+
 async fn connect<E: Store>(options: <E::Connection as Connection>::Options, connections: u32) -> Result<Pool<E>> {
-    let pool = PoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE).connect_with(options).await;
+    let pool = pool_of(connections).connect_with(options).await;
     pool.with_context(|| format!("cannot connect to the {} database", E::NAME))
 }
 

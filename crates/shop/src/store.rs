@@ -86,7 +86,8 @@ impl Store for MySql {
     const TEXT: &'static str = "char";
     const FOR_UPDATE: &'static str = "for update";
     const ONE_WRITER: bool = false;
-    const SNAPSHOT: &'static str = "start transaction with consistent snapshot, read only";
+    const SNAPSHOT: &'static str = "set transaction isolation level repeatable read; \
+        start transaction with consistent snapshot, read only";
     forward!("./migrations/mysql");
 }
 
