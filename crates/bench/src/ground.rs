@@ -28,7 +28,7 @@ pub(crate) struct Row {
 pub(crate) const ROWS: i64 = 10_000;
 
 /// As many as a service has: for each of 16 clients one, and one on its way back to the pool.
-const CONNECTIONS: u32 = 32;
+pub(crate) const CONNECTIONS: u32 = 32;
 
 /// An empty table of the right shape, filled, in the database at `url`.
 pub(crate) async fn lay(engine: Engine, url: &str) -> Result<()> {
@@ -56,12 +56,7 @@ pub(crate) async fn lay(engine: Engine, url: &str) -> Result<()> {
 /// Opens rowlock on a pool of its own, whose connections are set as a careful hand would set them too; the hand's side
 /// runs on the same pool.
 pub(crate) async fn open<E: Hand>(url: &str, pragmas: &'static str) -> Result<Db<E>> {
-    open_with(url, pragmas, CONNECTIONS).await
-}
-
-/// The same, with so many connections.
-pub(crate) async fn open_with<E: Hand>(url: &str, pragmas: &'static str, connections: u32) -> Result<Db<E>> {
-    let mut options = PoolOptions::<E>::new().max_connections(connections);
+    let mut options = PoolOptions::<E>::new().max_connections(CONNECTIONS);
     if !pragmas.is_empty() {
         options = options.after_connect(move |connection, _| Box::pin(E::run(connection, pragmas)));
     }

@@ -29,9 +29,6 @@ use crate::{
 
 const STOCK: Counter<Item> = Counter::new("n");
 const LEDGER: &str = "item_ledger";
-/// As many as a service has.
-const CONNECTIONS: u32 = 32;
-
 /// Which rows the callers want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
@@ -43,7 +40,7 @@ enum Rows {
 type Client = Arc<dyn Fn(u64, Rows, Instant) -> BoxFuture<'static, Result<Vec<Duration>>> + Send + Sync>;
 
 pub(crate) async fn run<E: Hand>(plan: Plan<'_>, url: &str, pragmas: &'static str, table: &mut Table) -> Result<()> {
-    let db = crate::ground::open_with::<E>(url, pragmas, CONNECTIONS).await?;
+    let db = crate::ground::open::<E>(url, pragmas).await?;
     let mut connection = Connection::open(plan.engine, url).await?;
     connection.run("update items set n = 1000000000000000").await?;
     connection.run(&format!("drop table if exists {LEDGER}")).await?;

@@ -16,7 +16,11 @@ use super::{
     draw::Spread,
     way::Way,
 };
-use crate::{ground, hand::Hand, machine, stage};
+use crate::{
+    ground::{self, CONNECTIONS},
+    hand::Hand,
+    machine, stage,
+};
 
 /// What `bench strategies` takes.
 #[derive(Args)]
@@ -49,9 +53,6 @@ pub(crate) struct Survey {
     #[arg(long)]
     out: Option<PathBuf>,
 }
-
-/// As many as a service has.
-const CONNECTIONS: u32 = 32;
 
 /// What the cells of one table have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +149,7 @@ impl Survey {
         connection.run("update items set n = 1000000000000").await?;
         connection.close().await?;
         let pragmas = stage::pragmas(place.engine, place.durable);
-        let db = ground::open_with::<E>(url, pragmas, CONNECTIONS).await?;
+        let db = ground::open::<E>(url, pragmas).await?;
         let time = Duration::from_millis(self.time);
         for spread in Spread::ALL {
             if !self.spreads.is_empty() && !self.spreads.contains(&spread) {
