@@ -148,6 +148,9 @@ impl<E: Engine> Builder<E> {
     /// Opens a database on a pool that you made: reads the schema, and checks the order against it. Findings that are no
     /// errors are traced as warnings.
     ///
+    /// It lives on the tokio runtime on which it is opened, whose tasks keep its limits and clear up after dropped
+    /// transactions: where each test has a runtime, each opens its own.
+    ///
     /// # Errors
     /// [`Error::Check`] names every resource that does not fit, with the way out; [`Error::OtherOrder`] a gate's resource that
     /// is not in the order.

@@ -1,9 +1,8 @@
 //! Saves edits of versioned rows: one in one statement, many under locks that are taken in key order.
 
 use futures_core::future::BoxFuture;
-use futures_util::TryStreamExt;
 use rowlock_footprint::Wait;
-use sqlx::{Either, FromRow};
+use sqlx::FromRow;
 
 use crate::{
     Before, Edit, KeyValue, Plan, Resource, Saved, Tx, Versioned,
@@ -17,7 +16,7 @@ use crate::{
     inner::Inner,
     kind::Kind,
     place::Place,
-    statement::Statement,
+    statement::{Statement, changed},
 };
 
 /// How often a row that comes and goes between two statements is tried.
@@ -363,15 +362,4 @@ impl<E: Engine> Inner<E> {
         let target = &model.targets[usize::from(editing.rank)];
         rows.iter().map(|row| Ok((E::key(row, target)?, T::from_row(row)?))).collect()
     }
-}
-
-/// Runs a writing statement; how many rows it changed (matched, on MySQL).
-fn changed<E: Engine>(
-    connection: &mut E::Connection,
-    statement: Statement<E>,
-) -> BoxFuture<'_, Result<u64, sqlx::Error>> {
-    Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
-        let changed = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
-        std::future::ready(Ok(sum + changed))
-    }))
 }

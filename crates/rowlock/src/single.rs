@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_core::future::BoxFuture;
-use futures_util::TryStreamExt;
 use rand::Rng;
 use rowlock_footprint::{Dialect, Wait};
-use sqlx::{AssertSqlSafe, Either, SqlSafeStr};
+use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
     Reach, Start, Tx,
@@ -20,6 +19,7 @@ use crate::{
     inner::Inner,
     kind::{Kind, Progress},
     query::Query,
+    statement::changed,
 };
 
 impl<E: Engine> Kind<E> {
@@ -59,14 +59,7 @@ impl<E: Engine> Kind<E> {
             }
             let sent = Instant::now();
             let limit = self.options.wait;
-            let answer = inner
-                .alone(limit, |connection| {
-                    Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
-                        let rows = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
-                        std::future::ready(Ok(sum + rows))
-                    }))
-                })
-                .await?;
+            let answer = inner.alone(limit, |connection| changed::<E>(connection, statement)).await?;
             if let Some(changed) = self.answered(inner, answer, &mut progress, (began, sent)).await? {
                 self.shared.counters.count(Event::Committed, &self.name);
                 return Ok(changed);

@@ -1,8 +1,10 @@
 //! A statement on its way to the server: read out of whatever sqlx was given, so that the guard can look at it first.
 
-use sqlx::{Database, Execute, SqlStr};
+use futures_core::future::BoxFuture;
+use futures_util::TryStreamExt;
+use sqlx::{Database, Either, Execute, SqlStr};
 
-use crate::KeyValue;
+use crate::{KeyValue, engine::Engine};
 
 /// Text, arguments, whether to keep it prepared, and the prepared statement if there is one. (A tuple of text and
 /// arguments, which sqlx would take too, loses the last two.)
@@ -66,4 +68,15 @@ impl<E: Database> Execute<'_, E> for Statement<E> {
     fn persistent(&self) -> bool {
         self.persistent
     }
+}
+
+/// Runs a writing statement; how many rows it changed (matched, on MySQL).
+pub(crate) fn changed<E: Engine>(
+    connection: &mut E::Connection,
+    statement: Statement<E>,
+) -> BoxFuture<'_, Result<u64, sqlx::Error>> {
+    Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
+        let changed = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
+        std::future::ready(Ok(sum + changed))
+    }))
 }

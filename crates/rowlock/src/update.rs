@@ -16,9 +16,7 @@
 use std::{ops::Range, sync::Arc, time::Instant};
 
 use futures_core::future::BoxFuture;
-use futures_util::TryStreamExt;
 use rowlock_footprint::{Strength, Wait};
-use sqlx::Either;
 
 use crate::{
     Before, Change, Key, KeyValue, Outcome, Outcomes, Resource, Tx,
@@ -36,7 +34,7 @@ use crate::{
     model::Model,
     place::{Part, Place},
     plan::Step,
-    statement::Statement,
+    statement::{Statement, changed},
     tally::{Interval, Op, Tally},
 };
 
@@ -469,12 +467,7 @@ impl<E: Engine> Inner<E> {
             let text = model.change_text::<E>(rank, work.batch.column, &work.column, shape);
             let arguments = E::write_arguments(dialect, target, (keys, values), room)?;
             let statement = Statement::new(text, arguments).kept(self.shared.keeps_prepared);
-            let written = self.limited(&work.step, Wait::Wait, until, |connection| {
-                Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
-                    let rows = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
-                    std::future::ready(Ok(sum + rows))
-                }))
-            });
+            let written = self.limited(&work.step, Wait::Wait, until, |connection| changed::<E>(connection, statement));
             if written.await? != keys.len() as u64 {
                 let reason = "a trigger or a policy kept a row from being changed".to_owned();
                 return Err(Error::Counter { resource: work.resource, column: work.batch.column, reason });

@@ -283,3 +283,28 @@ engines! { servers:
         assert_eq!(db.counts().busy, 3);
     }
 }
+
+engines! {
+    /// A closure that panics inside a gate gives its place, its connection and its locks back.
+    async fn a_panic_leaves_the_gate<E: Engine>(test: TestDb) {
+        tables(&test).await;
+        let pool = PoolOptions::<E>::new().max_connections(1).connect(test.url()).await.unwrap();
+        let db: Db<E> = Db::builder(Shop).gate::<Inventory>(Gate::new(1, 1).each_row(1, 1)).open(pool).await.unwrap();
+        for _ in 0..3 {
+            let buy = db.kind("buy").enters::<Inventory>([20]);
+            let panics = tokio::spawn(async move {
+                buy.transaction(async |tx| {
+                    let _tx = tx.lock::<Inventory>([20]).await?;
+                    if true {
+                        panic!("in the middle");
+                    }
+                    Ok::<_, Error>(())
+                })
+                .await
+            });
+            assert!(panics.await.unwrap_err().is_panic());
+        }
+        let buy = db.kind("buy").enters::<Inventory>([20]);
+        buy.transaction(async |tx| tx.lock::<Inventory>([20]).await.map(drop)).await.unwrap();
+    }
+}

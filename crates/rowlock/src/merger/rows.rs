@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use futures_core::future::BoxFuture;
-use futures_util::TryStreamExt;
 use rowlock_footprint::Wait;
-use sqlx::Either;
 
 use super::{Shared, queue::Group};
 use crate::{
@@ -14,7 +12,7 @@ use crate::{
     engine::Engine,
     error::Error,
     inner::Inner,
-    statement::Statement,
+    statement::{Statement, changed},
     tally::{Interval, Item, Op},
     update::Work,
 };
@@ -99,11 +97,7 @@ pub(super) async fn fetch<E: Engine>(inner: &mut Inner<E>, statement: Statement<
 /// The same, for how many rows it changes.
 pub(super) async fn execute<E: Engine>(inner: &mut Inner<E>, statement: Statement<E>) -> Result<u64, Error> {
     let statement = statement.kept(inner.shared.keeps_prepared);
-    let count = |sum, step| {
-        let rows = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
-        std::future::ready(Ok(sum + rows))
-    };
-    send(inner, |connection| Box::pin(E::fetch_many(connection, statement).try_fold(0, count))).await
+    send(inner, |connection| changed::<E>(connection, statement)).await
 }
 
 async fn send<E: Engine, T>(
