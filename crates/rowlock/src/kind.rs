@@ -1,4 +1,5 @@
-//! A kind of transaction, and how one is run: attempts, restarts, waits between them, and the answer to COMMIT.
+//! A kind of transaction, and how one is run: what becomes of an attempt, and the answer to COMMIT. What lies between two
+//! attempts is in `progress`.
 //!
 //! ```text
 //!            +--------------------------- transient: roll back, wait, run again --+
@@ -19,11 +20,9 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use rand::Rng;
-use rowlock_footprint::Strength;
 use sqlx::pool::PoolConnection;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -34,21 +33,18 @@ use crate::{
     count::Event,
     db::Shared,
     engine::Engine,
-    error::{Attempt, Error, KindName},
+    error::{Error, KindName},
     failure::Failure,
     gate::Entries,
     held::Held,
     hold::{Hold, Pace},
     inner::{Inner, Seen},
     options::{Options, settings},
-    place::Place,
+    progress::Progress,
     savepoint::Savepoints,
     token::{self, Outcome},
     transaction::Slot,
 };
-
-/// No wait between attempts is longer.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A kind of transaction: a name, and settings of its own where they differ from the database's. Cheap to make and clone.
 ///
@@ -85,18 +81,6 @@ impl<E: Engine> std::fmt::Debug for Kind<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kind").field("name", &self.name).field("options", &self.options).finish()
     }
-}
-
-/// What the next attempt needs to know of the ones before.
-#[derive(Default)]
-pub(crate) struct Progress {
-    attempts: Vec<Attempt>,
-    restarts: u32,
-    /// How many connections had prepared what no longer fits.
-    stale: u32,
-    /// How long SQLite's one writer was waited for.
-    pub(crate) waited: Duration,
-    union: BTreeMap<Place, Strength>,
 }
 
 /// How one attempt ended.
@@ -299,27 +283,6 @@ impl<E: Engine> Kind<E> {
         self.options.commit_token
     }
 
-    /// Takes what the attempt held and wanted into what the next one locks up front; or gives up for the time.
-    fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>, began: Instant) -> Result<(), Error> {
-        progress.restarts += 1;
-        self.shared.counters.count(Event::Restart, &self.name);
-        for (place, strength) in inner.held.places() {
-            let s = progress.union.entry(place.clone()).or_insert(strength);
-            *s = (*s).max(strength);
-        }
-        for (place, strength) in std::mem::take(&mut inner.wanted) {
-            let s = progress.union.entry(place).or_insert(strength);
-            *s = (*s).max(strength);
-        }
-        let after = began.elapsed();
-        if after <= self.options.deadline {
-            return Ok(());
-        }
-        let message = format!("a late place was busy, {} times", progress.restarts);
-        progress.attempts.push(Attempt { failure: Failure::Busy, message, after });
-        Err(Error::Exhausted { kind: self.name.clone(), attempts: std::mem::take(&mut progress.attempts) })
-    }
-
     /// Ends an attempt by what the connection saw.
     async fn end<T, X: From<Error>>(
         &self,
@@ -400,43 +363,6 @@ impl<E: Engine> Kind<E> {
         }
     }
 
-    /// Rolls back after a transient failure, and waits before the next attempt; or gives up.
-    async fn again(
-        &self,
-        inner: Box<Inner<E>>,
-        progress: &mut Progress,
-        began: Instant,
-        failure: Failure,
-        message: String,
-    ) -> Result<(), Error> {
-        if failure == Failure::StalePlan {
-            // Each connection of the pool may have one, and each is met once: no attempt that failed.
-            inner.connection.retire().await;
-            progress.stale += 1;
-            if progress.stale <= self.shared.pool.options().get_max_connections() {
-                self.shared.counters.count(Event::Retry(failure), &self.name);
-                return Ok(());
-            }
-            return self.failed(progress, began, failure, message).await;
-        }
-        inner.connection.rollback().await;
-        self.fail(progress, began, failure, message).await
-    }
-
-    /// A failure that ends the transaction where the kind has a hold limit: only PostgreSQL's own setting tells of it.
-    async fn fail(
-        &self,
-        progress: &mut Progress,
-        began: Instant,
-        failure: Failure,
-        message: String,
-    ) -> Result<(), Error> {
-        match (failure, self.options.hold_limit) {
-            (Failure::Idle, Some(limit)) => Err(Error::HoldLimit { kind: self.name.clone(), limit }),
-            _ => self.failed(progress, began, failure, message).await,
-        }
-    }
-
     /// COMMIT. `false`: it failed transiently, and nothing was committed; once more.
     async fn commit(&self, inner: Box<Inner<E>>, progress: &mut Progress, began: Instant) -> Result<bool, Error> {
         let dialect = self.shared.dialect;
@@ -467,29 +393,5 @@ impl<E: Engine> Kind<E> {
             return Err(Error::NotInstalled { feature: "commit_token" });
         }
         Err(error.into())
-    }
-
-    /// Notes a transient failure, and waits before the next attempt; or gives up.
-    pub(crate) async fn failed(
-        &self,
-        progress: &mut Progress,
-        began: Instant,
-        failure: Failure,
-        message: String,
-    ) -> Result<(), Error> {
-        let after = began.elapsed();
-        self.shared.counters.count(Event::Retry(failure), &self.name);
-        tracing::debug!(kind = %self.name, %failure, message, "rowlock: attempt failed");
-        progress.attempts.push(Attempt { failure, message, after });
-        let attempts = progress.attempts.len();
-        // "Full jitter": a random time up to an exponentially growing bound (M. Brooker, "Exponential Backoff and Jitter",
-        // AWS Architecture Blog, 2015).
-        let bound = self.options.backoff.saturating_mul(1 << attempts.min(16)).min(LONGEST_BACKOFF);
-        let wait = bound.mul_f64(rand::rng().random::<f64>());
-        if attempts >= self.options.attempts as usize || after + wait > self.options.deadline {
-            return Err(Error::Exhausted { kind: self.name.clone(), attempts: std::mem::take(&mut progress.attempts) });
-        }
-        tokio::time::sleep(wait).await;
-        Ok(())
     }
 }

@@ -160,6 +160,7 @@ mod outcome;
 mod place;
 mod plan;
 mod pooler;
+mod progress;
 mod query;
 mod revise;
 mod save;

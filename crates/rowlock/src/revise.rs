@@ -6,12 +6,8 @@ use std::time::Instant;
 use sqlx::FromRow;
 
 use crate::{
-    AsKey, Edit, Resource, Saved, Versioned,
-    engine::Engine,
-    error::Error,
-    failure::Failure,
-    kind::{Kind, Progress},
-    order::LockOrder,
+    AsKey, Edit, Resource, Saved, Versioned, engine::Engine, error::Error, failure::Failure, kind::Kind,
+    order::LockOrder, progress::Progress,
 };
 
 impl<E: Engine> Kind<E> {

@@ -8,18 +8,8 @@ use rowlock_footprint::{Dialect, Wait};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
-    Reach, Start, Tx,
-    connection::Connection,
-    count::Event,
-    deadline,
-    engine::Engine,
-    error::Error,
-    failure::Failure,
-    guard::Admission,
-    inner::Inner,
-    kind::{Kind, Progress},
-    query::Query,
-    statement::changed,
+    Reach, Start, Tx, connection::Connection, count::Event, deadline, engine::Engine, error::Error, failure::Failure,
+    guard::Admission, inner::Inner, kind::Kind, progress::Progress, query::Query, statement::changed,
 };
 
 impl<E: Engine> Kind<E> {

@@ -30,10 +30,11 @@ use crate::{
     error::{Error, KindName},
     held::Standing,
     inner::Inner,
-    kind::{Kind, Progress},
+    kind::Kind,
     model::Model,
     place::{Part, Place},
     plan::Step,
+    progress::Progress,
     statement::{Statement, changed},
     tally::{Interval, Op, Tally},
 };

@@ -15,7 +15,7 @@ use crate::{
     count::Event,
     engine::{Engine, Told},
     error::Error,
-    kind::Progress,
+    progress::Progress,
     update::Work,
 };
 
