@@ -69,8 +69,10 @@ pub(crate) async fn open<E: Hand>(url: &str, pragmas: &'static str) -> Result<Db
 pub(crate) async fn plain_pool<E: Hand>(url: &str, pragmas: &'static str) -> Result<Pool<E>> {
     let options = PoolOptions::<E>::new().max_connections(CONNECTIONS).after_connect(move |connection, _| {
         Box::pin(async move {
-            E::run(connection, pragmas).await?;
-            E::run(connection, E::SETTINGS).await
+            for settings in [pragmas, E::SETTINGS].into_iter().filter(|settings| !settings.is_empty()) {
+                E::run(connection, settings).await?;
+            }
+            Ok(())
         })
     });
     options.connect(url).await.with_context(|| format!("open {url}"))

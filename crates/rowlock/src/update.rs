@@ -150,7 +150,8 @@ impl<E: Engine> Kind<E> {
             }
             let (began, limit) = (Instant::now(), batch.limit.unwrap_or(self.options.wait));
             let mut progress = Progress::default();
-            // A row that was made, or deleted and made again, while the statement waited is found by a new one.
+            // A row that was made, or deleted and made again, while the statement waited is found by a new one, which locks it
+            // in any case.
             let mut looks = 0;
             while self.goes_alone() {
                 let connection = Connection::acquire(&self.shared).await?;
@@ -159,7 +160,7 @@ impl<E: Engine> Kind<E> {
                 // It is what it is busy at, if it is.
                 inner.hold_step(&work.step);
                 let sent = Instant::now();
-                let statement = inner.change_statement(&work, 0..1)?;
+                let statement = inner.change_statement(&work, 0..1, looks == 0)?;
                 let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
                 let changed = match self.answered(inner, answer, &mut progress, (began, sent)).await {
                     Ok(Some(changed)) => changed,
@@ -270,8 +271,9 @@ impl<'b> Work<'b> {
         Ok(Work { batch, resource, column, step, items, tallies, bounds })
     }
 
-    fn shape(&self, room: usize) -> ChangeShape {
-        ChangeShape::Change { sets: self.batch.sets, together: self.batch.together, wait: self.batch.wait, room }
+    fn shape(&self, room: usize, alone: bool) -> ChangeShape {
+        let Batch { sets, together, wait, .. } = *self.batch;
+        ChangeShape::Change { sets, together, wait, alone, room }
     }
 
     /// What a statement told of the row of `tally`.
@@ -420,7 +422,7 @@ impl<E: Engine> Inner<E> {
     /// One change statement for some of the keys.
     async fn change(&mut self, work: &Work<'_>, at: Range<usize>, until: Instant) -> Result<Vec<Option<Row>>, Error> {
         let tallies = &work.tallies[at.clone()];
-        let statement = self.change_statement(work, at)?;
+        let statement = self.change_statement(work, at, false)?;
         let changed = self
             .limited(&work.step, work.batch.wait, until, |connection| E::fetch_changed(connection, statement))
             .await?;
@@ -433,11 +435,17 @@ impl<E: Engine> Inner<E> {
         Ok(rows)
     }
 
-    pub(crate) fn change_statement(&self, work: &Work<'_>, at: Range<usize>) -> Result<Statement<E>, Error> {
+    /// `alone`: nothing else is in its transaction.
+    pub(crate) fn change_statement(
+        &self,
+        work: &Work<'_>,
+        at: Range<usize>,
+        alone: bool,
+    ) -> Result<Statement<E>, Error> {
         let (dialect, rank) = (self.dialect(), work.step.rank);
         let target = &self.model.targets[usize::from(rank)];
         let (keys, tallies) = (&work.step.keys[at.clone()], &work.tallies[at]);
-        let shape = work.shape(E::room(dialect, keys.len()));
+        let shape = work.shape(E::room(dialect, keys.len()), alone);
         let text = self.model.change_text::<E>(rank, work.batch.column, &work.column, shape);
         let arguments = E::change_arguments(dialect, target, (keys, tallies), shape)?;
         Ok(Statement::new(text, arguments).kept(self.shared.keeps_prepared))

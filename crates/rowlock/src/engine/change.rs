@@ -30,6 +30,8 @@ pub enum ChangeShape {
         together: bool,
         /// What happens when a row is another's.
         wait: Wait,
+        /// It is the whole transaction: a row that it does not change need not be locked, and may go untold.
+        alone: bool,
         /// How many keys there is room for ([`Driver::room`]).
         room: usize,
     },

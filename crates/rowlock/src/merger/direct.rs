@@ -69,7 +69,7 @@ impl<E: Engine> Direct<E> {
             // It is what it is busy at, if it is.
             inner.hold_step(&work.step);
             let sent = Instant::now();
-            let statement = inner.change_statement(&work, 0..groups.len())?;
+            let statement = inner.change_statement(&work, 0..groups.len(), true)?;
             let limit = inner.options.wait;
             let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
             if let (Some(Ok(changed)), _) = &answer {

@@ -25,6 +25,7 @@ impl UpdateDriver for Postgres {
 
     fn change_text(target: &Target, column: &CounterColumn, shape: ChangeShape) -> String {
         match shape {
+            ChangeShape::Change { sets: false, wait: Wait::Wait, alone: true, room: 1, .. } => alone(target, column),
             ChangeShape::Change { sets, wait, room: 1, .. } => one(target, column, sets, wait),
             ChangeShape::Change { sets, together, wait, .. } => many(target, column, sets, together, wait),
             ChangeShape::Write { .. } => write(target, column),
@@ -98,13 +99,33 @@ impl UpdateDriver for Postgres {
 }
 
 /// One key, as a plain look-up.
-fn one(target: &Target, column: &CounterColumn, sets: bool, wait: Wait) -> String {
-    let (table, c) = (&target.table, &column.quoted);
+fn by_key(target: &Target) -> String {
     let mut key = String::new();
     for (n, column) in target.columns.iter().enumerate() {
         let and = if n == 0 { "" } else { " AND " };
         let _ = write!(key, "{and}t.{} = ${}::{}", column.quoted, n + 1, array_type(column.key));
     }
+    key
+}
+
+/// One key, when nothing else is in the transaction: on a hot row half as much again as with a lock before (by `pgbench`). A row that is not
+/// changed is told as it was when the statement began, and is then neither locked nor waited for. What was changed by others
+/// meanwhile may have met the condition before and not after: it goes untold, as if it were missing.
+fn alone(target: &Target, column: &CounterColumn) -> String {
+    let (table, c, key, n) = (&target.table, &column.quoted, by_key(target), target.columns.len());
+    let (by, low, high) = (format!("${}::bigint", n + 1), format!("${}::bigint", n + 2), format!("${}::bigint", n + 3));
+    // What a trigger made of the value does not make a change one that was not.
+    format!(
+        "WITH u AS (UPDATE {table} t SET {c} = t.{c} + {by} WHERE {key} AND t.{c} BETWEEN {low} AND {high} RETURNING t.{c}::bigint v) \
+         SELECT 1::bigint, least(greatest(v - {by}, {low}), {high}), true FROM u \
+         UNION ALL SELECT 1::bigint, t.{c}::bigint, false FROM {table} t \
+         WHERE {key} AND t.{c} NOT BETWEEN {low} AND {high} AND NOT EXISTS (SELECT FROM u)"
+    )
+}
+
+/// One key, locked first: it is known as it is.
+fn one(target: &Target, column: &CounterColumn, sets: bool, wait: Wait) -> String {
+    let (table, c, key) = (&target.table, &column.quoted, by_key(target));
     let n = target.columns.len();
     let (by, low, high) = (n + 1, n + 2, n + 3);
     let value = if sets { "" } else { "l.v + " };
