@@ -34,7 +34,7 @@ pub(crate) struct Task {
     /// With commits flushed and not: the default
     #[arg(long)]
     both: bool,
-    /// Only these (cost, batch, order, late, merge, guard, memory); writes no document
+    /// Only these (cost, batch, order, late, merge, guard, counter, memory); writes no document
     #[arg(long = "only")]
     sections: Vec<String>,
 }

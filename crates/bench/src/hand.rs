@@ -3,10 +3,21 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use rand::Rng;
 use rowlock::Engine;
 use sqlx::{MySql, Pool, Postgres, Sqlite};
 
 use crate::ground::Row;
+
+/// How often a hand tries, as rowlock does.
+pub(crate) const ATTEMPTS: u32 = 10;
+
+/// The wait that rowlock makes between attempts, after the `again`-th that was ended.
+pub(crate) async fn back_off(again: u32) {
+    let bound = Duration::from_millis(5).saturating_mul(1 << again).min(Duration::from_secs(1));
+    let share = rand::rng().random::<f64>();
+    tokio::time::sleep(bound.mul_f64(share)).await;
+}
 
 /// An engine, with the texts that a hand would write for it.
 pub(crate) trait Hand: Engine {

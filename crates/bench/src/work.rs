@@ -94,15 +94,20 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 
 impl Keys {
     fn draw(self, random: &mut StdRng) -> Vec<i64> {
-        let mut keys = Vec::with_capacity(self.count);
-        while keys.len() < self.count {
-            let key = random.random_range(1..=self.of);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        keys
+        distinct(self.count, || random.random_range(1..=self.of))
     }
+}
+
+/// So many different keys, in the order in which they are drawn.
+pub(crate) fn distinct(count: usize, mut draw: impl FnMut() -> i64) -> Vec<i64> {
+    let mut keys = Vec::with_capacity(count);
+    while keys.len() < count {
+        let key = draw();
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
 }
 
 /// Runs the sides in turn: A B, B A, A B, .. after a slice of each that does not count. In one round all get the same keys.

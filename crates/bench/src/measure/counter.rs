@@ -3,9 +3,8 @@
 //! Over a network the habit holds the row for three round trips, and whoever is next waits as long; the conditional update
 //! holds it for as long as its statement and its commit take at the server.
 
-use std::time::Duration;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rowlock::{Counter, Db};

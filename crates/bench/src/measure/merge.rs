@@ -29,6 +29,7 @@ use crate::{
 
 const STOCK: Counter<Item> = Counter::new("n");
 const LEDGER: &str = "item_ledger";
+
 /// Which rows the callers want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {

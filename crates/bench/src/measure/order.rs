@@ -7,17 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rand::Rng;
 use rowlock::Db;
 use sqlx::Pool;
 
 use crate::ground::{Item, Row as Record};
-use crate::hand::Hand;
+use crate::hand::{ATTEMPTS, Hand, back_off};
 use crate::row::{Row, rate};
 use crate::work::{Keys, Pace, Side, Tally, Work, alternate};
 
 const KEYS: Keys = Keys { count: 2, of: 20 };
-const ATTEMPTS: u64 = 10;
 
 pub(crate) async fn run<E: Hand>(place: &str, db: &Db<E>, pool: &Pool<E>, pace: Pace) -> Result<Row> {
     let before = db.counts();
@@ -65,25 +63,21 @@ fn in_any_order<E: Hand>(pool: &Pool<E>) -> Work {
     Arc::new(move |ids| {
         let pool = pool.clone();
         Box::pin(async move {
-            let mut tally = Tally::default();
+            let (mut tally, mut again) = (Tally::default(), 0);
             loop {
                 match E::change_rows(&pool, &ids, Duration::ZERO).await {
                     Ok(_) => tally.done += 1,
                     Err(error) if !E::is_conflict(&error) => return Err(error.into()),
-                    Err(_) if tally.again + 1 == ATTEMPTS => {
-                        tally.again += 1;
+                    Err(_) => {
+                        again += 1;
+                        if again < ATTEMPTS {
+                            back_off(again).await;
+                            continue;
+                        }
                         tally.failed += 1;
                     }
-                    Err(_) => {
-                        tally.again += 1;
-                        // The same waits between attempts that rowlock makes.
-                        let bound =
-                            Duration::from_millis(5).saturating_mul(1 << tally.again).min(Duration::from_secs(1));
-                        let share = rand::rng().random::<f64>();
-                        tokio::time::sleep(bound.mul_f64(share)).await;
-                        continue;
-                    }
                 }
+                tally.again = again.into();
                 return Ok(tally);
             }
         })

@@ -1,9 +1,11 @@
 //! Which rows callers want.
 
+use std::sync::LazyLock;
+
 use rand::{Rng, distr::Distribution, rngs::StdRng};
 use rand_distr::Zipf;
 
-use crate::ground::ROWS;
+use crate::{ground::ROWS, work::distinct};
 
 /// How the wanted rows are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -32,25 +34,16 @@ impl Spread {
 
     /// One row, or two different ones in random order.
     pub(crate) fn draw(self, count: usize, random: &mut StdRng) -> Vec<i64> {
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
-            let id = match self {
-                Spread::Hot if count == 1 => 1,
-                Spread::Hot => random.random_range(1..=WARM),
-                Spread::Zipf => zipf(random),
-                Spread::Uniform => random.random_range(1..=ROWS),
-            };
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        }
-        ids
+        distinct(count, || match self {
+            Spread::Hot if count == 1 => 1,
+            Spread::Hot => random.random_range(1..=WARM),
+            Spread::Zipf => ZIPF.sample(random) as i64,
+            Spread::Uniform => random.random_range(1..=ROWS),
+        })
     }
 }
 
-fn zipf(random: &mut StdRng) -> i64 {
-    // Its parameters are constants that it takes.
-    #[allow(clippy::expect_used)]
-    let zipf = Zipf::new(ROWS as f64, 1.0).expect("rows, and an exponent above zero");
-    zipf.sample(random) as i64
-}
+// Its parameters are constants that it takes.
+#[allow(clippy::expect_used)]
+static ZIPF: LazyLock<Zipf<f64>> =
+    LazyLock::new(|| Zipf::new(ROWS as f64, 1.0).expect("rows, and an exponent above zero"));

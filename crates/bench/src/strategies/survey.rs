@@ -178,7 +178,7 @@ impl Survey {
     }
 
     fn document(&self, cells: &[(Place, Cell)], versions: &[String], load: &str, began: Instant) -> Result<String> {
-        let mut text = String::from("# The strategies, measured\n\nWritten by `cargo xtask bench strategies`.\n\n");
+        let mut text = format!("# The strategies, measured\n\nWritten by `cargo xtask bench {}`.\n\n", command());
         writeln!(
             text,
             "- date: {}; {} s in all; load average at the start {load}",
@@ -216,6 +216,20 @@ impl Survey {
         }
         Ok(text)
     }
+}
+
+/// The arguments of this run that say what was measured.
+fn command() -> String {
+    let mut words = std::env::args().skip(1);
+    let mut said = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" => drop(words.next()),
+            word if word.starts_with("--out=") => {}
+            _ => said.push(word),
+        }
+    }
+    said.join(" ")
 }
 
 const LEGEND: &str = "

@@ -10,16 +10,15 @@ use std::{
 
 use anyhow::Result;
 use futures_util::future::BoxFuture;
-use rand::Rng;
 use rowlock::{Counter, Db, Edit, Error, Versioned};
 use sqlx::Pool;
 
-use crate::{ground::Item, hand::Hand};
+use crate::{
+    ground::Item,
+    hand::{ATTEMPTS, Hand, back_off},
+};
 
 const STOCK: Counter<Item> = Counter::new("n");
-
-/// Attempts of a caller after deadlocks and conflicts, as rowlock's own.
-const ATTEMPTS: u32 = 10;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,9 +154,7 @@ fn by_hand<E: Hand>(pool: Pool<E>, outside: Duration) -> Calls {
                 if starved || again == ATTEMPTS {
                     return Ok(Call { ended: Ended::Failed, held: None, again });
                 }
-                let bound = Duration::from_millis(5).saturating_mul(1 << again).min(Duration::from_secs(1));
-                let share = rand::rng().random::<f64>();
-                tokio::time::sleep(bound.mul_f64(share)).await;
+                back_off(again).await;
             }
         })
     })
