@@ -39,11 +39,8 @@ impl<E: Engine> Kind<E> {
     pub(crate) fn restart(&self, progress: &mut Progress, inner: &mut Inner<E>, began: Instant) -> Result<(), Error> {
         progress.restarts += 1;
         self.shared.counters.count(Event::Restart, &self.name);
-        for (place, strength) in inner.held.places() {
-            let s = progress.union.entry(place.clone()).or_insert(strength);
-            *s = (*s).max(strength);
-        }
-        for (place, strength) in std::mem::take(&mut inner.wanted) {
+        let held = inner.held.places().map(|(place, strength)| (place.clone(), strength));
+        for (place, strength) in held.chain(std::mem::take(&mut inner.wanted)) {
             let s = progress.union.entry(place).or_insert(strength);
             *s = (*s).max(strength);
         }

@@ -46,7 +46,7 @@ impl Grant {
 
 /// Makes the orders of grants, those that are not there yet; all of them, by request.
 pub async fn settle<E: Store>(db: &Db<E>, pool: &Pool<E>, mut grants: Vec<Grant>) -> Result<HashMap<String, Order>> {
-    grants.sort_unstable_by_key(Grant::request);
+    grants.sort_by_cached_key(Grant::request);
     grants.dedup();
     let mut tries = 1;
     let (mut orders, known) = loop {

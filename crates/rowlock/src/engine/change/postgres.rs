@@ -98,7 +98,7 @@ impl UpdateDriver for Postgres {
     }
 }
 
-/// One key, as a plain look-up.
+/// The condition that finds one key, as a plain look-up.
 fn by_key(target: &Target) -> String {
     let mut key = String::new();
     for (n, column) in target.columns.iter().enumerate() {
@@ -108,9 +108,9 @@ fn by_key(target: &Target) -> String {
     key
 }
 
-/// One key, when nothing else is in the transaction: on a hot row half as much again as with a lock before (by `pgbench`). A row that is not
-/// changed is told as it was when the statement began, and is then neither locked nor waited for. What was changed by others
-/// meanwhile may have met the condition before and not after: it goes untold, as if it were missing.
+/// One key, when nothing else is in the transaction: on a hot row half as much again as with a lock before (by `pgbench`). A
+/// row that is not changed is told as it was when the statement began, and is then neither locked nor waited for. What was
+/// changed by others meanwhile may have met the condition before and not after: it goes untold, as if it were missing.
 fn alone(target: &Target, column: &CounterColumn) -> String {
     let (table, c, key, n) = (&target.table, &column.quoted, by_key(target), target.columns.len());
     let (by, low, high) = (format!("${}::bigint", n + 1), format!("${}::bigint", n + 2), format!("${}::bigint", n + 3));
