@@ -136,7 +136,7 @@ impl<E: Engine> Inner<E> {
         let dialect = self.dialect();
         let model = self.model.clone();
         let target = &model.targets[usize::from(step.rank)];
-        let until = deadline::of(wait, limit);
+        let until = deadline::of_lock(wait, limit, step.keys.len());
         let mut rows = Vec::new();
         for keys in step.keys.chunks(E::chunk(dialect, target).max(1)) {
             let shape = Shape { strength: step.strength, wait, room: E::room(dialect, keys.len()) };

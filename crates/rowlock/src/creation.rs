@@ -110,7 +110,8 @@ pub(crate) async fn take<E: Engine>(
     let session = inner.connection.session;
     let shared = inner.shared.clone();
     let batch = E::batch(inner.connection.get(), AssertSqlSafe(text).into_sql_str());
-    let (result, cancelled) = deadline::within(&shared, session, deadline::of(wait, limit), batch).await;
+    let until = deadline::of_lock(wait, limit, slots.len());
+    let (result, cancelled) = deadline::within(&shared, session, until, batch).await;
     if cancelled {
         inner.count(Event::Cancelled);
     }

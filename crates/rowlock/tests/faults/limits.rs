@@ -125,6 +125,45 @@ engines! { servers:
         blocker.run("rollback").await;
     }
 
+    /// NOWAIT is of rows. For a table that another has locked it waits (on MariaDB it does not), and closes a cycle when that one comes to wait for
+    /// what is held here: it is given up before the server's deadlock detector looks.
+    async fn a_late_place_does_not_wait_for_its_table<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let (lock, unlock) = match test.family() {
+            Family::Postgres => ("begin; lock table orders", "commit"),
+            _ => ("lock tables orders write", "unlock tables"),
+        };
+        let blocker = Mutex::new(test.session("blocker").await);
+        let runs = AtomicU32::new(0);
+        let late = db.transaction(async |tx| {
+            let mut tx = tx.lock::<Inventory>([20]).await?;
+            if runs.fetch_add(1, Relaxed) == 0 {
+                blocker.lock().await.run(lock).await;
+            }
+            // (A key in the text: one that is bound, sqlx hides.)
+            sqlx::query("update orders set n = n + 1 where id = 10").execute(&mut tx).await?;
+            Ok::<_, Error>(())
+        });
+        let other = async {
+            until("the late place is given up", async || db.counts().restarts == 1).await;
+            let mut blocker = blocker.lock().await;
+            if test.family() == Family::Postgres {
+                blocker.start("update inventories set n = n + 1 where id = 20");
+                let outcome = blocker.outcome().await;
+                assert!(outcome.is_done(), "{outcome}");
+            }
+            blocker.run(unlock).await;
+        };
+        let (late, ()) = tokio::join!(late, other);
+        late.unwrap();
+        let counts = db.counts();
+        assert_eq!((counts.late, counts.restarts, counts.deadlocks), (1, 1, 0), "{counts:?}");
+        // MariaDB's NOWAIT is of tables too.
+        let waited = test.engine() != rowlock_testing::Engine::MariaDb;
+        assert_eq!(counts.cancelled, u64::from(waited), "{counts:?}");
+        assert_eq!(n(&test, "orders", 10).await, 1001);
+    }
+
     async fn attempts_and_the_deadline_are_kept<E: Engine>(test: TestDb) {
         let db: Db<E> = open_single(&test).await;
         let family = test.family();
