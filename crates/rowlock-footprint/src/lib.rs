@@ -42,6 +42,7 @@
 
 mod analyze;
 mod condition;
+mod define;
 mod delete;
 mod dialect;
 mod display;
@@ -65,6 +66,7 @@ mod update;
 mod value;
 
 pub use analyze::analyze;
+pub use define::define;
 pub use dialect::Dialect;
 pub use footprint::{Cause, Footprint, Literal, Lock, Rows, Unreadable, Value, Verb, Wait};
 pub use schema::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey};

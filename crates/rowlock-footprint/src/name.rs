@@ -1,6 +1,9 @@
 //! Names: how each dialect folds and compares them, and how a written name finds its table.
 
-use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::{
+    ast::{Ident, ObjectName, ObjectNamePart},
+    tokenizer::{Token, TokenWithSpan},
+};
 
 use crate::{Dialect, Schema, Table, TableName};
 
@@ -37,6 +40,22 @@ pub(crate) fn table_name(name: &ObjectName, dialect: Dialect) -> TableName {
     TableName { schema: parts.pop(), name }
 }
 
+/// The dotted name that begins at `at`, its last two parts, and where it ends.
+pub(crate) fn written(tokens: &[TokenWithSpan], mut at: usize, dialect: Dialect) -> (TableName, usize) {
+    let mut name = TableName { schema: None, name: String::new() };
+    while let Some(Token::Word(word)) = tokens.get(at).map(|t| &t.token) {
+        let part = fold_word(&word.value, word.quote_style, dialect);
+        let before = std::mem::replace(&mut name.name, part);
+        name.schema = Some(before).filter(|s| !s.is_empty());
+        at += 1;
+        if tokens.get(at).map(|t| &t.token) != Some(&Token::Period) {
+            break;
+        }
+        at += 1;
+    }
+    (name, at)
+}
+
 /// The table of the schema that a written name means.
 ///
 /// Where the server may ignore case (SQLite always, MySQL by its setting), a name that is not found as written is looked
@@ -53,6 +72,8 @@ pub(crate) fn find<'s>(schema: &'s Schema, name: &TableName, dialect: Dialect) -
         .filter(|t| t.name.name.eq_ignore_ascii_case(&name.name))
         .filter(|t| match (&name.schema, &t.name.schema) {
             (Some(written), Some(stored)) => written.eq_ignore_ascii_case(stored),
+            // A dump of one database does not say which.
+            (Some(_), None) if dialect.is_innodb() => schema.search_path.is_empty(),
             (Some(written), None) => dialect == Dialect::Sqlite && written.eq_ignore_ascii_case("main"),
             (None, Some(stored)) => schema.search_path.iter().any(|s| s.eq_ignore_ascii_case(stored)),
             (None, None) => true,

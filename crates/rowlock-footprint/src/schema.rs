@@ -66,6 +66,11 @@ impl Schema {
         self.tables.insert(table.name.clone(), table);
     }
 
+    /// Takes a table away, by its full name.
+    pub fn remove(&mut self, name: &TableName) -> Option<Table> {
+        self.tables.remove(name)
+    }
+
     /// The table of that name: as written when it has a schema, else the first along the search path.
     pub fn table(&self, name: &TableName) -> Option<&Table> {
         if let Some(table) = self.tables.get(name) {

@@ -11,7 +11,7 @@ use crate::{
     Cause, Dialect, Rows, Strength, Unreadable, Verb,
     analyze::Analysis,
     function, locking,
-    name::fold_word,
+    name::written,
     scope::Output,
     simplify::simplify,
     text::{grammar, is_word, word_of},
@@ -78,7 +78,7 @@ impl Analysis<'_> {
             "call" | "do" | "execute" | "exec" | "prepare" | "kill" | "handler" | "start" | "stop" | "load"
             | "install" | "uninstall" | "binlog" | "signal" | "resignal" | "shutdown" | "restart" => {
                 if matches!(word.as_str(), "call" | "execute" | "exec") {
-                    let (name, _) = self.written_name(&tokens, 1);
+                    let (name, _) = written(&tokens, 1, self.dialect);
                     self.opaque(name.to_string());
                 }
                 Verb::Opaque
@@ -223,7 +223,7 @@ impl Analysis<'_> {
 
     /// Rows that come from a file, into the table whose name begins at `at`.
     fn bulk(&mut self, tokens: &[TokenWithSpan], at: usize) {
-        let (written, _) = self.written_name(tokens, at);
+        let (written, _) = written(tokens, at, self.dialect);
         let (name, table) = self.find(written);
         if self.is_view(table) {
             return;
@@ -233,22 +233,6 @@ impl Analysis<'_> {
         for key in table.into_iter().flat_map(|t| &t.foreign_keys) {
             self.lock(&key.parent, Strength::KeyShare, Rows::Unknown, Cause::ForeignKey(key.name.clone()));
         }
-    }
-
-    /// The dotted name at `at`, and where it ends.
-    fn written_name(&self, tokens: &[TokenWithSpan], mut at: usize) -> (crate::TableName, usize) {
-        let mut name = crate::TableName { schema: None, name: String::new() };
-        while let Some(Token::Word(word)) = tokens.get(at).map(|t| &t.token) {
-            let part = fold_word(&word.value, word.quote_style, self.dialect);
-            let before = std::mem::replace(&mut name.name, part);
-            name.schema = Some(before).filter(|s| !s.is_empty());
-            at += 1;
-            if tokens.get(at).map(|t| &t.token) != Some(&Token::Period) {
-                break;
-            }
-            at += 1;
-        }
-        (name, at)
     }
 }
 

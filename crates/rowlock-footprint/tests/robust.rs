@@ -6,7 +6,7 @@ mod support;
 use std::{fs, path::PathBuf, sync::LazyLock, thread};
 
 use proptest::{collection::vec, prelude::*, sample};
-use rowlock_footprint::{Dialect, Rows, Schema, Value, analyze};
+use rowlock_footprint::{Dialect, Rows, Schema, Value, analyze, define};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(support::schema);
 
@@ -24,6 +24,16 @@ fn statements() -> Vec<Vec<String>> {
     }
     statements
 }
+
+const DEFINITIONS: &[&str] = &[
+    "create table a (id serial primary key, b int references orders (id) on delete cascade, unique (b, id))",
+    "create table `a` (`id` int auto_increment, `b` varchar(4) collate binary, primary key (`id`), key (`b`(2))) engine=InnoDB",
+    "create table e1 partition of orders for values from (1) to (2); create table e2 (like orders including all)",
+    "alter table only orders add constraint c foreign key (id) references orders (id) deferrable initially deferred",
+    "alter table orders drop column id, rename to x; drop table if exists orders, public.x",
+    "create unique index u on orders (lower(note)) where id > 1; create trigger t after update of id on orders execute f()",
+    "create rule r as on insert to orders do nothing; create or replace view v as select 1",
+];
 
 /// Cut before and after everything that is not a letter or a digit.
 fn words(sql: &str) -> Vec<String> {
@@ -141,6 +151,15 @@ proptest! {
         let word = |(s, w): &(sample::Index, sample::Index)| w.get(s.get(STATEMENTS.as_slice()).as_slice()).clone();
         let sql: Vec<String> = picks.iter().map(word).collect();
         check(&sql.join(" "), &SCHEMA);
+    }
+
+    #[test]
+    fn changed_definitions(which in any::<sample::Index>(), changes in vec(change(), 1..6)) {
+        let mut words = words(which.get::<&str>(DEFINITIONS));
+        changes.iter().for_each(|c| apply(&mut words, c));
+        for dialect in support::DIALECTS {
+            let _ = define(&words.concat(), dialect, &mut SCHEMA.clone());
+        }
     }
 
     #[test]
