@@ -11,6 +11,16 @@ use crate::untold::{unknown, victim};
 
 /// Explains a report. What it shows of values, `redactor` decides.
 pub fn explain(report: &Report, redactor: &mut Redactor) -> Finding {
+    let finding = finding(report, Status::Happened, redactor);
+    Finding { victim: victim(report), unknown: unknown(report, &finding.transactions), ..finding }
+}
+
+/// Explains a deadlock that can be: nobody is its victim yet, and what is not known of it, `check` has said.
+pub(crate) fn explain_possible(report: &Report, redactor: &mut Redactor) -> Finding {
+    finding(report, Status::Possible, redactor)
+}
+
+fn finding(report: &Report, status: Status, redactor: &mut Redactor) -> Finding {
     let case = Case::read(report);
     let verdict = judge(&case);
     let transactions: Vec<Transaction> =
@@ -33,7 +43,7 @@ pub fn explain(report: &Report, redactor: &mut Redactor) -> Finding {
     Finding {
         hazard,
         level: Level::Error,
-        status: Status::Happened,
+        status,
         engine: report.engine,
         format: report.format,
         time: report.time.clone(),
@@ -41,8 +51,8 @@ pub fn explain(report: &Report, redactor: &mut Redactor) -> Finding {
         cause,
         certainty,
         fix,
-        victim: victim(report),
-        unknown: unknown(report, &transactions),
+        victim: None,
+        unknown: Vec::new(),
         notes: report.notes.clone(),
         shape: report_shape(report),
         transactions,
@@ -127,7 +137,7 @@ fn transaction(case: &Case<'_>, at: usize, redactor: &mut Redactor) -> Transacti
 
 fn same(a: &LockRef, b: &LockRef) -> bool {
     match (a.row(), b.row()) {
-        (Some(a), Some(b)) => a.place == b.place && a.table == b.table,
+        (Some(a), Some(b)) => a.place == b.place && a.table == b.table && a.key == b.key,
         _ => a.object == b.object,
     }
 }
@@ -230,7 +240,15 @@ fn row_text(
             }
         }
         _ => {
-            if let Some(key) = by_statement {
+            if let Some(key) = &row.key {
+                let value = |text: &str, redactor: &mut Redactor| match text.starts_with('$') {
+                    true => text.to_owned(),
+                    false => redactor.value(text),
+                };
+                for (column, text_of) in key {
+                    text.push_str(&format!(", {column} = {}", value(text_of, redactor)));
+                }
+            } else if let Some(key) = by_statement {
                 text.push_str(&format!(", {key}"));
             }
             if let Some(place) = &row.place {

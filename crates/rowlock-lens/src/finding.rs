@@ -21,6 +21,8 @@ pub enum Level {
 pub enum Status {
     /// A server reported it.
     Happened,
+    /// The lock model says that it can be.
+    Possible,
 }
 
 /// One way in which transactions hurt each other.

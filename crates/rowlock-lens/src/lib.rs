@@ -30,6 +30,8 @@
 //! What the server wrote is known; what follows from it is marked as inferred, with what it follows from; what nobody wrote is
 //! listed, with what to switch on to have it the next time. Nothing is guessed without saying so.
 
+mod check;
+mod cycle;
 mod explain;
 mod finding;
 mod fix;
@@ -41,12 +43,15 @@ mod postgres;
 mod read;
 mod record;
 mod report;
+mod request;
 mod scan;
+mod scenario;
 mod sql;
 mod statement;
 mod untold;
 mod window;
 
+pub use check::{Checked, Unjudged, check};
 pub use explain::{explain, report_shape};
 pub use finding::{Finding, Fix, Level, Lock, Status, Step, Transaction, Unknown, VictimTold};
 pub use format::{FORMATS, Format};
@@ -56,5 +61,6 @@ pub use read::{Reading, look_back, read};
 pub use record::{Field, Record};
 pub use report::{Certainty, Engine, LockRef, Object, Party, Report, Row, Victim, Weight};
 pub use scan::{Hit, begins, longest_marker, markers};
+pub use scenario::{Scenario, ScenarioError, ScenarioTransaction};
 pub use sql::{Redactor, shape};
 pub use window::Window;

@@ -33,6 +33,18 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// By the name that users write: `postgres`, `mysql`, `mariadb`.
+    pub fn parse(name: &str) -> Option<Engine> {
+        match name.to_ascii_lowercase().as_str() {
+            "postgres" | "postgresql" => Some(Engine::Postgres),
+            "mysql" => Some(Engine::MySql),
+            "mariadb" => Some(Engine::MariaDb),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.dialect().fmt(f)
@@ -152,6 +164,8 @@ pub struct Row {
     pub place: Option<String>,
     /// What stands in it.
     pub record: Option<Record>,
+    /// Columns of a key with their values as a statement writes them: how `check`, which sees no record, names a row.
+    pub key: Option<Vec<(String, String)>>,
 }
 
 impl Report {

@@ -30,8 +30,21 @@ enum Piece<'a> {
     Number(&'a str),
     /// With its quotes.
     Text(&'a str),
-    Space,
+    Space(&'a str),
     Comment(&'a str),
+}
+
+impl<'a> Piece<'a> {
+    fn text(&self) -> &'a str {
+        match *self {
+            Piece::Word(text)
+            | Piece::Sign(text)
+            | Piece::Number(text)
+            | Piece::Text(text)
+            | Piece::Comment(text)
+            | Piece::Space(text) => text,
+        }
+    }
 }
 
 impl Redactor {
@@ -73,7 +86,7 @@ impl Redactor {
         let mut left_out = 0;
         while let Some(piece) = pieces.next() {
             match piece {
-                Piece::Space => out.space(),
+                Piece::Space(_) => out.space(),
                 Piece::Comment(text) if self.show => {
                     // A comment to the end of the line would swallow what follows it on this one line.
                     let text = text.trim_start_matches("--").trim_start_matches('#').trim();
@@ -134,7 +147,7 @@ pub fn shape(sql: &str, engine: Engine) -> String {
     };
     for piece in (Pieces { rest: sql, engine }) {
         match piece {
-            Piece::Space | Piece::Comment(_) => {}
+            Piece::Space(_) | Piece::Comment(_) => {}
             Piece::Number(_) | Piece::Text(_) => words.push("?".to_owned()),
             Piece::Sign(sign) if is_parameter(sign) => words.push("?".to_owned()),
             Piece::Sign(sign) => words.push(sign.replace('`', "")),
@@ -165,6 +178,89 @@ pub fn shape(sql: &str, engine: Engine) -> String {
     text
 }
 
+/// A statement of a text, or a directive in a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statement<'a> {
+    /// From 1.
+    pub(crate) line: usize,
+    /// Without its semicolon and the comments before it.
+    pub(crate) text: &'a str,
+}
+
+/// Cuts a text at its semicolons. A comment that begins with `-- rowlock:` stands for itself, and ends the statement before it.
+pub(crate) fn split(text: &str, engine: Engine) -> Vec<Statement<'_>> {
+    let mut statements = Vec::new();
+    // Where the statement at hand begins, and its line.
+    let mut begins: Option<(usize, usize)> = None;
+    let (mut at, mut line) = (0, 1);
+    let mut routine = Routine::default();
+    for piece in (Pieces { rest: text, engine }) {
+        let own = piece.text();
+        let directive =
+            matches!(piece, Piece::Comment(_)) && own.trim_start_matches('-').trim_start().starts_with("rowlock:");
+        let ends = directive || (piece == Piece::Sign(";") && !routine.is_open());
+        if ends {
+            if let Some((begin, line)) = begins.take() {
+                let text = text.get(begin..at).unwrap_or_default().trim_end();
+                statements.push(Statement { line, text });
+            }
+            routine = Routine::default();
+        }
+        match piece {
+            Piece::Comment(text) if directive => statements.push(Statement { line, text: text.trim_end() }),
+            Piece::Space(_) | Piece::Comment(_) => {}
+            _ if ends => {}
+            _ => {
+                begins.get_or_insert((at, line));
+                routine.meet(own);
+            }
+        }
+        at += own.len();
+        line += own.matches('\n').count();
+    }
+    if let Some((begin, line)) = begins {
+        statements.push(Statement { line, text: text.get(begin..).unwrap_or_default().trim_end() });
+    }
+    statements
+}
+
+/// Whether a semicolon stands in the body of a trigger or routine of MySQL's: between its BEGIN and its END.
+#[derive(Default)]
+struct Routine {
+    words: usize,
+    create: bool,
+    routine: bool,
+    depth: usize,
+    /// `END IF`, `END LOOP`: the word behind END closes nothing.
+    after_end: bool,
+}
+
+impl Routine {
+    fn meet(&mut self, word: &str) {
+        let word = word.to_ascii_lowercase();
+        self.words += 1;
+        self.create |= self.words == 1 && word == "create";
+        self.routine |=
+            self.create && self.words < 16 && matches!(word.as_str(), "trigger" | "procedure" | "function" | "event");
+        if !self.routine {
+            return;
+        }
+        match word.as_str() {
+            "end" => self.depth = self.depth.saturating_sub(1),
+            "begin" | "case" | "if" | "loop" | "while" | "repeat" if self.depth > 0 && !self.after_end => {
+                self.depth += 1
+            }
+            "begin" if !self.after_end => self.depth += 1,
+            _ => {}
+        }
+        self.after_end = word == "end";
+    }
+
+    fn is_open(&self) -> bool {
+        self.depth > 0
+    }
+}
+
 /// A literal without its quotes, as a decoded key would be written.
 fn bare(text: &str) -> &str {
     let inner = text.strip_prefix(['\'', '"']).and_then(|t| t.strip_suffix(['\'', '"']));
@@ -176,7 +272,7 @@ fn is_parameter(sign: &str) -> bool {
 }
 
 fn literal_follows<'a>(pieces: &mut impl Iterator<Item = Piece<'a>>) -> bool {
-    let next = pieces.find(|piece| !matches!(piece, Piece::Space | Piece::Comment(_)));
+    let next = pieces.find(|piece| !matches!(piece, Piece::Space(_) | Piece::Comment(_)));
     matches!(next, Some(Piece::Number(_) | Piece::Text(_)))
 }
 
@@ -225,7 +321,7 @@ impl<'a> Iterator for Pieces<'a> {
         let mysql = self.engine != Engine::Postgres;
         let (length, make): (usize, fn(&'a str) -> Piece<'a>) = match (first, second) {
             (c, _) if c.is_whitespace() || c.is_control() => {
-                (run(rest, |c| c.is_whitespace() || c.is_control()), |_| Piece::Space)
+                (run(rest, |c| c.is_whitespace() || c.is_control()), Piece::Space)
             }
             ('-', Some('-')) => (rest.find('\n').unwrap_or(rest.len()), Piece::Comment),
             ('#', _) if mysql => (rest.find('\n').unwrap_or(rest.len()), Piece::Comment),

@@ -57,7 +57,10 @@ fn innodb(case: &Case<'_>) -> Option<Certainty> {
     let first = case.report.parties.first()?.waits.as_ref()?.row()?;
     let same = case.report.parties.iter().all(|party| {
         let row = party.waits.as_ref().and_then(|wait| wait.row());
-        row.is_some_and(|row| row.place == first.place && row.table == first.table)
+        row.is_some_and(|row| {
+            (row.place.is_some() || row.key.is_some())
+                && (&row.place, &row.table, &row.key) == (&first.place, &first.table, &first.key)
+        })
     });
     let shares = case.report.parties.iter().flat_map(|party| &party.holds).any(|lock| Mode::read(&lock.mode).shared);
     match (same, shares) {
@@ -69,6 +72,15 @@ fn innodb(case: &Case<'_>) -> Option<Certainty> {
 
 /// All wait for one row. By its place, where CONTEXT tells it of all; else by their statements' keys.
 fn postgres(case: &Case<'_>) -> Option<Certainty> {
+    let named: Vec<_> = case
+        .report
+        .parties
+        .iter()
+        .filter_map(|p| Some((&p.waits.as_ref()?.row()?.table, p.waits.as_ref()?.row()?.key.as_ref()?)))
+        .collect();
+    if named.len() == case.count() && named.windows(2).all(|pair| matches!(pair, [a, b] if a == b)) {
+        return Some(inferred("their statements name one row"));
+    }
     // A queue for a row that somebody else queues for: the holder of the queue waits for the row itself.
     let on_tuple = case
         .report

@@ -110,6 +110,7 @@ impl Lock {
                     None => page.clone(),
                 }),
                 record: self.record.clone(),
+                key: None,
             }),
         };
         LockRef { object, mode: self.mode_text.clone(), certainty }

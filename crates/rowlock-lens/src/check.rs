@@ -1,0 +1,215 @@
+//! From a scenario to the deadlocks that its transactions can come to, explained as those that happened are.
+//!
+//! A cycle of waits becomes a [`Report`] that no server wrote, so that hazards, fixes and words are the same for both.
+
+use std::collections::HashSet;
+
+use rowlock_footprint::{Cause, Schema, Value};
+use serde::Serialize;
+
+use crate::cycle::{Wait, cycles};
+use crate::explain::explain_possible;
+use crate::finding::Finding;
+use crate::report::{Certainty, Engine, LockRef, Object, Party, Report, Row};
+use crate::request::{Request, Requests, short};
+use crate::scenario::{Scenario, ScenarioTransaction};
+use crate::sql::Redactor;
+
+/// Most findings that are explained.
+const MOST_FINDINGS: usize = 200;
+
+/// What the check of a scenario came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// The deadlocks that can be, each kind once.
+    pub findings: Vec<Finding>,
+    /// Statements and definitions that could not be judged.
+    pub unread: Vec<Unjudged>,
+    /// What was taken to be so, in sentences.
+    pub assumed: Vec<String>,
+    /// How many transactions were looked at.
+    pub transactions: usize,
+}
+
+/// What could not be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    /// From 1.
+    pub line: usize,
+    /// The line is one of the schema that was given beside the scenario.
+    pub in_schema: bool,
+    /// The transaction; none for a definition.
+    pub transaction: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Finds the deadlocks that the transactions of a scenario can come to, with each other and with themselves.
+///
+/// # What it takes to be so
+///
+/// Each transaction can run several times at once. A literal is that value; `$1` has one value in one transaction, any in
+/// another; each `?` can be any. Rows that are named exist. The rows of one statement are locked in the order of their key.
+/// InnoDB runs READ COMMITTED: no gaps are counted.
+///
+/// ```
+/// use rowlock_lens::{Redactor, Scenario, check};
+///
+/// let text = "-- rowlock: engine postgres
+/// -- rowlock: transaction api
+/// begin; update orders set paid = true where id = 1; update stock set n = n - 1 where id = 20; commit;
+/// -- rowlock: transaction batch
+/// begin; update stock set n = 0 where id = 20; update orders set late = true where id = 1; commit;
+/// ";
+/// let checked = check(&Scenario::read(text, None, "")?, &mut Redactor::new(true));
+/// assert_eq!(checked.findings[0].hazard, "order-inversion");
+/// # Ok::<_, rowlock_lens::ScenarioError>(())
+/// ```
+pub fn check(scenario: &Scenario, redactor: &mut Redactor) -> Checked {
+    let engine = scenario.engine;
+    let kinds: Vec<Requests> =
+        scenario.transactions.iter().map(|transaction| Requests::of(transaction, engine, &scenario.schema)).collect();
+    let mut checked = Checked {
+        findings: Vec::new(),
+        unread: unjudged(scenario, &kinds),
+        assumed: assumed(scenario, &kinds),
+        transactions: kinds.len(),
+    };
+    let found = cycles(&kinds, engine);
+    if found.cut {
+        checked.assumed.push(
+            "what was not looked at deadlocks with nothing: there are too many locks to try all cycles of them"
+                .to_owned(),
+        );
+    }
+    let mut seen = HashSet::new();
+    for cycle in &found.cycles {
+        let known = signature(cycle, &kinds, &scenario.transactions);
+        if checked.findings.len() < MOST_FINDINGS && seen.insert(known) {
+            checked.findings.push(explain_possible(&report(cycle, &kinds, scenario), redactor));
+        }
+    }
+    checked
+}
+
+fn unjudged(scenario: &Scenario, kinds: &[Requests]) -> Vec<Unjudged> {
+    let definitions = scenario.unread.iter().map(|unread| Unjudged {
+        line: unread.line,
+        in_schema: unread.in_schema,
+        transaction: None,
+        reason: unread.reason.clone(),
+    });
+    let statements = scenario.transactions.iter().zip(kinds).flat_map(|(transaction, kind)| {
+        kind.unread.iter().map(|(at, reason)| Unjudged {
+            line: transaction.statements.get(*at).map_or(0, |(line, _)| *line),
+            in_schema: false,
+            transaction: Some(transaction.name.clone()),
+            reason: reason.clone(),
+        })
+    });
+    definitions.chain(statements).collect()
+}
+
+fn assumed(scenario: &Scenario, kinds: &[Requests]) -> Vec<String> {
+    let mut assumed = Vec::new();
+    let mut tables = kinds.iter().flat_map(|kind| &kind.assumed);
+    if scenario.schema.tables().next().is_none() {
+        assumed.push(
+            "no schema was given: the columns of a WHERE are taken for a key, and foreign keys are not seen".to_owned(),
+        );
+        // Then it holds of all tables, and what remains is what hides code.
+        assumed.extend(kinds.iter().flat_map(|kind| &kind.assumed).filter(|text| !text.starts_with("of ")).cloned());
+    } else {
+        for text in tables.by_ref() {
+            if !assumed.contains(text) {
+                assumed.push(text.clone());
+            }
+        }
+    }
+    if scenario.engine != Engine::Postgres {
+        assumed.push("isolation READ COMMITTED: under REPEATABLE READ gaps are locked as well".to_owned());
+    }
+    assumed
+}
+
+/// What cycles of one kind have in common: who waits in which statement, for which table, with which other held.
+fn signature(cycle: &[Wait], kinds: &[Requests], transactions: &[ScenarioTransaction]) -> Vec<String> {
+    let of = |wait: &Wait| {
+        let name = transactions.get(wait.kind).map(|t| t.name.as_str()).unwrap_or_default();
+        let table =
+            |at: usize| kinds.get(wait.kind).and_then(|kind| kind.locks.get(at)).map(|lock| lock.table.to_string());
+        format!("{name} {:?} {:?}", table(wait.held), table(wait.wanted))
+    };
+    let mut parts: Vec<String> = cycle.iter().map(of).collect();
+    parts.sort_unstable();
+    parts
+}
+
+/// The cycle as a server would have reported it, had it come to it.
+fn report(cycle: &[Wait], kinds: &[Requests], scenario: &Scenario) -> Report {
+    let count = cycle.len();
+    let parties = cycle.iter().enumerate().map(|(at, wait)| {
+        let transaction = scenario.transactions.get(wait.kind);
+        let lock = |at: usize| kinds.get(wait.kind).and_then(|kind| kind.locks.get(at));
+        let statements = transaction.map(|t| t.statements.as_slice()).unwrap_or_default();
+        let wanted = lock(wait.wanted);
+        let waiting = wanted.map_or(0, |wanted| wanted.statement);
+        let line = statements.get(waiting).map_or(0, |(line, _)| *line);
+        Party {
+            statement: statements.get(waiting).map(|(_, text)| text.clone()),
+            waits: wanted.map(|wanted| lock_ref(wanted, scenario)),
+            holds: lock(wait.held).map(|held| lock_ref(held, scenario)).into_iter().collect(),
+            blocked_by: Some((at + 1) % count),
+            // A scan that waits holds rows by the very same statement.
+            earlier: statements.iter().take(waiting).map(|(_, text)| text.clone()).collect(),
+            whole: true,
+            origin: transaction.map(|t| format!("{}, line {line}", t.name)),
+            ..Party::default()
+        }
+    });
+    Report {
+        engine: scenario.engine,
+        format: "scenario",
+        time: None,
+        parties: parties.collect(),
+        victim: None,
+        notes: Vec::new(),
+    }
+}
+
+fn lock_ref(request: &Request, scenario: &Scenario) -> LockRef {
+    LockRef {
+        object: Object::Row(row(request, &scenario.schema)),
+        mode: mode(request, scenario.engine),
+        certainty: Certainty::Inferred("by the lock model; no server was asked".to_owned()),
+    }
+}
+
+fn row(request: &Request, schema: &Schema) -> Row {
+    let text = |value: &Value| match value {
+        Value::Literal(literal) => Some(literal.to_string()),
+        Value::Parameter(n) => Some(format!("${}", n + 1)),
+        Value::ParameterArray(_) | Value::Unknown => None,
+    };
+    let key = request.row.as_ref().and_then(|key| {
+        let values: Option<Vec<String>> = key.values.iter().map(text).collect();
+        Some(key.columns.iter().cloned().zip(values?).collect())
+    });
+    let index = matches!(request.cause, Cause::Insert).then(|| {
+        let table = schema.table(&request.table)?;
+        let columns = &request.row.as_ref()?.columns;
+        table.unique_keys.iter().find(|unique| unique.columns == *columns).map(|unique| unique.name.clone())
+    });
+    Row { table: Some(short(&request.table, schema)), index: index.flatten(), key, ..Row::default() }
+}
+
+/// In the words of the server's reports.
+fn mode(request: &Request, engine: Engine) -> String {
+    match (engine, &request.cause) {
+        (Engine::Postgres, _) => request.strength.to_string(),
+        // The check for a duplicate.
+        (_, Cause::Insert) => "S".to_owned(),
+        _ if request.strength == rowlock_footprint::Strength::Share => "S locks rec but not gap".to_owned(),
+        _ => "X locks rec but not gap".to_owned(),
+    }
+}
