@@ -4,9 +4,10 @@
 use std::io::Write;
 
 use anyhow::Result;
-use rowlock_lens::Finding;
+use rowlock_lens::{Finding, Unjudged};
 use serde::Serialize;
 
+use crate::check::CheckedFile;
 use crate::outcome::{Outcome, Place, Unreadable};
 
 #[derive(Serialize)]
@@ -27,6 +28,35 @@ struct Counted {
     count: u64,
     first: Option<String>,
     last: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CheckDocument {
+    version: u32,
+    findings: Vec<InFile<Finding>>,
+    unreadable: Vec<InFile<Unjudged>>,
+    assumed: Vec<InFile<Assumed>>,
+    failures: Vec<String>,
+    summary: CheckSummary,
+}
+
+#[derive(Serialize)]
+struct InFile<T: Serialize> {
+    file: String,
+    #[serde(flatten)]
+    what: T,
+}
+
+#[derive(Serialize)]
+struct Assumed {
+    assumed: String,
+}
+
+#[derive(Serialize)]
+struct CheckSummary {
+    deadlocks: usize,
+    unreadable: usize,
+    transactions: usize,
 }
 
 #[derive(Serialize)]
@@ -51,6 +81,30 @@ pub(crate) fn outcome(out: &mut impl Write, outcome: Outcome) -> Result<()> {
         failures: outcome.failures,
         summary: Summary { deadlocks: outcome.deadlocks, unreadable: outcome.unreadable_count, bytes: outcome.bytes },
     };
+    serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// What `rowlock check` found.
+pub(crate) fn checked(out: &mut impl Write, files: Vec<CheckedFile>, failures: Vec<String>) -> Result<()> {
+    let mut document = CheckDocument {
+        version: 1,
+        findings: Vec::new(),
+        unreadable: Vec::new(),
+        assumed: Vec::new(),
+        failures,
+        summary: CheckSummary { deadlocks: 0, unreadable: 0, transactions: 0 },
+    };
+    for CheckedFile { file, checked } in files {
+        document.summary.transactions += checked.transactions;
+        document.findings.extend(checked.findings.into_iter().map(|what| InFile { file: file.clone(), what }));
+        document.unreadable.extend(checked.unread.into_iter().map(|what| InFile { file: file.clone(), what }));
+        let assumed = checked.assumed.into_iter().map(|assumed| Assumed { assumed });
+        document.assumed.extend(assumed.map(|what| InFile { file: file.clone(), what }));
+    }
+    document.summary.deadlocks = document.findings.len();
+    document.summary.unreadable = document.unreadable.len();
     serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())

@@ -1,10 +1,11 @@
-//! The command `rowlock`: reads what servers wrote about deadlocks, in any language's project, and explains it.
+//! The command `rowlock`: explains the deadlocks that servers wrote about, and finds those that can be, in any language's project.
 //!
 //! All input and output of the project's detecting side stands here; what is thought stands in `rowlock-lens`. One file a
 //! subcommand, one a form of output.
 //!
 //! Exit codes: 0 nothing found, 1 deadlocks found, 2 something could not be read.
 
+mod check;
 mod explain;
 mod input;
 mod json;
@@ -32,11 +33,16 @@ struct Cli {
 enum Command {
     /// Explain the deadlocks in logs, status outputs and error messages
     Explain(explain::Arguments),
+    /// Find the deadlocks that transactions can come to, from SQL files
+    Check(check::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Command::Explain(arguments) = Cli::parse().command;
-    match explain::run(&arguments) {
+    let code = match Cli::parse().command {
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+    };
+    match code {
         Ok(outcome) => ExitCode::from(outcome),
         // Who reads has seen enough.
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) => {

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use anyhow::Result;
-use rowlock_lens::{Certainty, Finding, Group, HAZARDS, Hazard, Lock};
+use rowlock_lens::{Certainty, Finding, Group, HAZARDS, Hazard, Lock, Status};
 
+use crate::check::CheckedFile;
 use crate::outcome::{Outcome, Place};
 use crate::style::Styles;
 use crate::table::{draw, width, wrap};
@@ -56,12 +57,8 @@ pub(crate) fn hazard(out: &mut impl Write, hazard: &Hazard, styles: Styles) -> R
 
 fn group(out: &mut impl Write, group: &Group<Place>, styles: Styles) -> Result<()> {
     let Group { finding, place, count, first, last } = group;
-    let Styles { error, title, dim, .. } = styles;
-    let what = HAZARDS
-        .iter()
-        .find(|hazard| hazard.name == finding.hazard)
-        .map_or("a deadlock whose cause is not told", |hazard| hazard.title);
-    writeln!(out, "{error}deadlock[{}]{error:#}{title}: {what}{title:#}", finding.hazard)?;
+    let dim = styles.dim;
+    title(out, finding, "deadlock", styles)?;
     let time = finding.time.as_ref().map(|time| format!(", {time}")).unwrap_or_default();
     writeln!(out, "  {dim}-->{dim:#} {}:{}{time} ({}, {})", place.file, place.line, finding.engine, finding.format)?;
     if *count > 1 {
@@ -71,6 +68,58 @@ fn group(out: &mut impl Write, group: &Group<Place>, styles: Styles) -> Result<(
         };
         writeln!(out, "      {count} times{span}")?;
     }
+    body(out, finding, styles)
+}
+
+/// What `rowlock check` found.
+pub(crate) fn checked(out: &mut impl Write, files: &[CheckedFile], failures: &[String], styles: Styles) -> Result<()> {
+    let Styles { error, dim, .. } = styles;
+    for failure in failures {
+        writeln!(out, "{error}could not{error:#} {failure}\n")?;
+    }
+    let (mut found, mut unread, mut transactions) = (0, 0, 0);
+    for CheckedFile { file, checked } in files {
+        for unjudged in &checked.unread {
+            let of = unjudged.transaction.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+            let (place, line) = (if unjudged.in_schema { "the schema" } else { file }, unjudged.line);
+            writeln!(out, "{error}not judged{error:#} {place}:{line}: a statement{of}: {}\n", unjudged.reason)?;
+        }
+        for finding in &checked.findings {
+            title(out, finding, "possible deadlock", styles)?;
+            writeln!(out, "  {dim}-->{dim:#} {file} ({})", finding.engine)?;
+            body(out, finding, styles)?;
+        }
+        for assumed in &checked.assumed {
+            remark(out, "assumed", &format!("{file}: {assumed}"), styles)?;
+        }
+        found += checked.findings.len() as u64;
+        unread += checked.unread.len() as u64;
+        transactions += checked.transactions as u64;
+    }
+    let unread = match unread {
+        0 => String::new(),
+        n => format!("; {n} statement{} could not be judged", plural(n)),
+    };
+    writeln!(
+        out,
+        "{found} possible deadlock{} of {transactions} transaction{}{unread}",
+        plural(found),
+        plural(transactions)
+    )?;
+    Ok(())
+}
+
+fn title(out: &mut impl Write, finding: &Finding, kind: &str, styles: Styles) -> Result<()> {
+    let Styles { error, title, .. } = styles;
+    let what = HAZARDS
+        .iter()
+        .find(|hazard| hazard.name == finding.hazard)
+        .map_or("a deadlock whose cause is not told", |hazard| hazard.title);
+    writeln!(out, "{error}{kind}[{}]{error:#}{title}: {what}{title:#}", finding.hazard)?;
+    Ok(())
+}
+
+fn body(out: &mut impl Write, finding: &Finding, styles: Styles) -> Result<()> {
     writeln!(out)?;
     let mut footnotes = Vec::new();
     if !finding.transactions.is_empty() {
@@ -87,8 +136,13 @@ fn cycle(out: &mut impl Write, finding: &Finding, footnotes: &mut Vec<String>) -
     let victim = finding.victim.as_ref().map(|victim| victim.transaction.as_str());
     let mut rows = Vec::new();
     for transaction in &finding.transactions {
-        let mut who = vec![format!("{}  {}", transaction.name, transaction.session)];
-        who.extend(transaction.origin.iter().map(|origin| format!("   {origin}")));
+        let mut who = match (finding.status, &transaction.origin) {
+            (Status::Possible, Some(origin)) => vec![format!("{}  {origin}", transaction.name)],
+            (_, origin) => {
+                let session = format!("{}  {}", transaction.name, transaction.session);
+                std::iter::once(session).chain(origin.iter().map(|origin| format!("   {origin}"))).collect()
+            }
+        };
         if victim == Some(&transaction.name) {
             who.push("   rolled back".to_owned());
         }

@@ -163,6 +163,7 @@ fn report(cycle: &[Wait], kinds: &[Requests], scenario: &Scenario) -> Report {
             // A scan that waits holds rows by the very same statement.
             earlier: statements.iter().take(waiting).map(|(_, text)| text.clone()).collect(),
             whole: true,
+            context: wanted.map(|wanted| context(wanted, scenario)).unwrap_or_default(),
             origin: transaction.map(|t| format!("{}, line {line}", t.name)),
             ..Party::default()
         }
@@ -174,6 +175,18 @@ fn report(cycle: &[Wait], kinds: &[Requests], scenario: &Scenario) -> Report {
         parties: parties.collect(),
         victim: None,
         notes: Vec::new(),
+    }
+}
+
+/// Where in the server the wait would come about, in PostgreSQL's words: the hazards of foreign keys go by them.
+fn context(request: &Request, scenario: &Scenario) -> Vec<String> {
+    let table = short(&request.table, &scenario.schema);
+    match (scenario.engine, &request.cause) {
+        (Engine::Postgres, Cause::ForeignKey(_)) => {
+            vec![format!("SQL statement \"SELECT 1 FROM ONLY {table} x FOR KEY SHARE OF x\"")]
+        }
+        (Engine::Postgres, Cause::Cascade(_)) => vec![format!("SQL statement \"DELETE FROM ONLY {table}\"")],
+        _ => Vec::new(),
     }
 }
 

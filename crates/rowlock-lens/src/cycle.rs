@@ -6,8 +6,10 @@
 
 use std::collections::HashSet;
 
+use rowlock_footprint::{Literal, Value};
+
 use crate::report::Engine;
-use crate::request::{Request, Requests};
+use crate::request::{Request, Requests, equal};
 
 /// Most transactions in a cycle. (Coffman's circular wait has no limit; longer ones than this, nobody's logs had.)
 const LONGEST: usize = 4;
@@ -68,6 +70,23 @@ struct Search<'a> {
     steps: usize,
 }
 
+/// A value in a cycle: one that is written, or a parameter of one of its transactions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Term<'a> {
+    Literal(&'a Literal),
+    Parameter(usize, usize),
+}
+
+impl<'a> Term<'a> {
+    fn of(value: &'a Value, transaction: usize) -> Option<Term<'a>> {
+        match value {
+            Value::Literal(literal) => Some(Term::Literal(literal)),
+            Value::Parameter(n) => Some(Term::Parameter(transaction, *n)),
+            Value::ParameterArray(_) | Value::Unknown => None,
+        }
+    }
+}
+
 impl<'a> Search<'a> {
     fn locks(&self, kind: usize) -> &'a [Request] {
         self.kinds.get(kind).map(|kind| kind.locks.as_slice()).unwrap_or_default()
@@ -123,7 +142,37 @@ impl<'a> Search<'a> {
             let held = self.request(wait.kind, wait.held);
             held.zip(self.request(wait.kind, wait.wanted)).is_some_and(|(held, wanted)| held.climbs_to(wanted))
         };
-        !pairs.into_iter().any(|(a, b)| gated(a, b)) && !cycle.iter().all(climbs)
+        self.binds(cycle) && !pairs.into_iter().any(|(a, b)| gated(a, b)) && !cycle.iter().all(climbs)
+    }
+
+    /// Whether parameters can have values by which each wait is for the row that the next one holds.
+    fn binds(&self, cycle: &[Wait]) -> bool {
+        let mut classes: Vec<Vec<Term<'_>>> = Vec::new();
+        let nexts = cycle.iter().skip(1).chain(cycle.first());
+        for (at, (waiter, holder)) in cycle.iter().zip(nexts).enumerate() {
+            let keys = self
+                .request(waiter.kind, waiter.wanted)
+                .and_then(|request| request.row.as_ref())
+                .zip(self.request(holder.kind, holder.held).and_then(|request| request.row.as_ref()));
+            let Some((wanted, held)) = keys.filter(|(wanted, held)| wanted.columns == held.columns) else { continue };
+            for (a, b) in wanted.values.iter().zip(&held.values) {
+                let terms = Term::of(a, at).zip(Term::of(b, (at + 1) % cycle.len()));
+                let Some((a, b)) = terms else { continue };
+                let (mut joined, others): (Vec<_>, Vec<_>) =
+                    classes.into_iter().partition(|class| class.contains(&a) || class.contains(&b));
+                joined.push(vec![a, b]);
+                classes = others;
+                classes.push(joined.concat());
+            }
+        }
+        classes.iter().all(|class| {
+            let mut literals = class.iter().filter_map(|term| match term {
+                Term::Literal(literal) => Some(*literal),
+                Term::Parameter(..) => None,
+            });
+            let first = literals.next();
+            literals.all(|other| first.is_some_and(|first| equal(first, other)))
+        })
     }
 
     fn extend(&mut self, path: &mut Vec<Wait>, waits: &[Wait]) {

@@ -179,7 +179,7 @@ fn one(value: &Value, engine: Engine) -> Value {
 
 /// Whether two literals can be one value of a column: `5` and `'5'` are, and texts that differ in case or in blanks at the
 /// end, which most collations of MySQL and MariaDB take for equal.
-fn equal(a: &Literal, b: &Literal) -> bool {
+pub(crate) fn equal(a: &Literal, b: &Literal) -> bool {
     let plain = |literal: &Literal| literal.to_string().trim_matches('\'').trim_end().to_lowercase();
     a == b || plain(a) == plain(b)
 }
