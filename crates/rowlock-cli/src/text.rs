@@ -151,7 +151,9 @@ fn cycle(out: &mut impl Write, finding: &Finding, footnotes: &mut Vec<String>) -
             holds.push(lock_text(lock, footnotes));
             match &lock.statement {
                 Some(sql) => holds.push(format!("  by: {sql}")),
-                None if transaction.holds.len() == 1 => holds.push("  by: (not in the report)".to_owned()),
+                None if transaction.holds.len() == 1 && finding.status == Status::Happened => {
+                    holds.push("  by: (not in the report)".to_owned())
+                }
                 None => {}
             }
         }

@@ -154,3 +154,46 @@ fn compressed_input_is_read_as_it_is() {
     let cut = cut.finish().unwrap();
     assert_eq!(run(&["explain"], &cut[..cut.len() - 20]).status.code(), Some(2));
 }
+
+const INVERSION: &str = include_str!("check.sql");
+
+#[test]
+fn the_whole_text_of_a_check() {
+    let output = run(&["check", "-"], INVERSION.as_bytes());
+    assert_eq!(text(&output), include_str!("check.out"));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_check_as_json() {
+    let output = run(&["check", "--format", "json", "--show-values", "-"], INVERSION.as_bytes());
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = &document["findings"][0];
+    assert_eq!((&finding["hazard"], &finding["status"]), (&"order-inversion".into(), &"possible".into()));
+    assert_eq!(finding["transactions"][0]["wants"]["what"], "stock, id = 20");
+    assert_eq!(document["summary"]["transactions"], 2);
+}
+
+#[test]
+fn what_a_check_cannot_judge() {
+    let code = |text: &str| run(&["check", "-"], text.as_bytes()).status.code();
+    let good = "-- rowlock: engine postgres\n-- rowlock: transaction a\nupdate t set n = 1 where id = 1;\n";
+    assert_eq!(code(good), Some(0));
+    for (bad, words) in [
+        ("update t set n = 1;\n", "does not say which server"),
+        ("-- rowlock: engine oracle\n", "line 1: no engine is called `oracle`"),
+        ("-- rowlock: engine postgres\nselect 1;\n", "line 2: a statement before any directive"),
+        ("-- rowlock: engine postgres\n-- rowlock: transactoin a\n", "line 2: no directive is `transactoin a`"),
+        ("-- rowlock: engine postgres\n-- rowlock: schema\ncreate table t (id int);\n", "it has no transaction"),
+    ] {
+        let output = run(&["check", "-"], bad.as_bytes());
+        assert_eq!(output.status.code(), Some(2), "{bad}");
+        assert!(text(&output).contains(words), "{bad}: {}", text(&output));
+    }
+    let output = run(&["check", "-"], format!("{good}begin;\nupdate t sat n;\ntruncate t;\ncommit;\n").as_bytes());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("-:5: a statement of a (2): cannot read"), "{}", text(&output));
+    assert!(text(&output).contains("-:6: a statement of a (2): it locks whole tables"), "{}", text(&output));
+    assert_eq!(run(&["check", "/no/such/file"], b"").status.code(), Some(2));
+    assert_eq!(run(&["check", "--schema", "/no/such/file", "-"], good.as_bytes()).status.code(), Some(2));
+}

@@ -4,7 +4,7 @@ use super::{Hazard, Verdict, fix, inferred};
 use crate::finding::Fix;
 use crate::fix::{lock_first, strengthen};
 use crate::innodb::Mode;
-use crate::report::{Certainty, Engine};
+use crate::report::{Certainty, Engine, Party, Row};
 use crate::statement::Case;
 
 pub(super) const HAZARD: Hazard = Hazard {
@@ -57,10 +57,10 @@ fn innodb(case: &Case<'_>) -> Option<Certainty> {
     let first = case.report.parties.first()?.waits.as_ref()?.row()?;
     let same = case.report.parties.iter().all(|party| {
         let row = party.waits.as_ref().and_then(|wait| wait.row());
-        row.is_some_and(|row| {
-            (row.place.is_some() || row.key.is_some())
-                && (&row.place, &row.table, &row.key) == (&first.place, &first.table, &first.key)
-        })
+        match keyed(party) {
+            Some(_) => raises(party),
+            None => row.is_some_and(|row| row.place.is_some() && row.place == first.place && row.table == first.table),
+        }
     });
     let shares = case.report.parties.iter().flat_map(|party| &party.holds).any(|lock| Mode::read(&lock.mode).shared);
     match (same, shares) {
@@ -70,16 +70,22 @@ fn innodb(case: &Case<'_>) -> Option<Certainty> {
     }
 }
 
+/// The key of the row that a party waits for, where `check` wrote it.
+fn keyed(party: &Party) -> Option<&Row> {
+    party.waits.as_ref()?.row().filter(|row| row.key.is_some())
+}
+
+/// Whether a party waits for the very row that it holds.
+fn raises(party: &Party) -> bool {
+    let wanted = keyed(party).map(|row| (&row.table, &row.key));
+    party.holds.iter().filter_map(|lock| lock.row()).any(|row| Some((&row.table, &row.key)) == wanted)
+}
+
 /// All wait for one row. By its place, where CONTEXT tells it of all; else by their statements' keys.
 fn postgres(case: &Case<'_>) -> Option<Certainty> {
-    let named: Vec<_> = case
-        .report
-        .parties
-        .iter()
-        .filter_map(|p| Some((&p.waits.as_ref()?.row()?.table, p.waits.as_ref()?.row()?.key.as_ref()?)))
-        .collect();
-    if named.len() == case.count() && named.windows(2).all(|pair| matches!(pair, [a, b] if a == b)) {
-        return Some(inferred("their statements name one row"));
+    if case.report.parties.iter().all(|party| keyed(party).is_some()) {
+        let raised = case.report.parties.iter().all(raises);
+        return raised.then(|| inferred("each asks for the row that it holds"));
     }
     // A queue for a row that somebody else queues for: the holder of the queue waits for the row itself.
     let on_tuple = case
