@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use rowlock_lens::{Checked, Engine, Redactor, Scenario};
+use rowlock_lens::{Checked, Engine, Redactor, Source};
 
 use crate::style::Styles;
 use crate::{json, text};
@@ -83,7 +83,8 @@ pub(crate) struct CheckedFile {
 
 /// Runs it; returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
-    let schema = arguments.schema.as_deref().map(read).transpose()?.unwrap_or_default();
+    let schema = arguments.schema.as_deref().map(|file| Ok::<_, anyhow::Error>((file, read(file)?))).transpose()?;
+    let schema = schema.as_ref().map(|(file, text)| Source { file, text });
     let engine = arguments.engine.map(|name| match name {
         EngineName::Postgres => Engine::Postgres,
         EngineName::MySql => Engine::MySql,
@@ -92,12 +93,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let mut files = Vec::new();
     let mut failures = Vec::new();
     for file in &arguments.inputs {
-        let scenario = read(file).and_then(|text| {
-            Scenario::read(&text, engine, &schema).with_context(|| format!("read {file} as a scenario"))
+        let workload = read(file).and_then(|text| {
+            rowlock_lens::scenario(Source { file, text: &text }, engine, schema).context("read a scenario")
         });
-        match scenario {
-            Ok(scenario) => {
-                let checked = rowlock_lens::check(&scenario, &mut Redactor::new(arguments.show_values));
+        match workload {
+            Ok(workload) => {
+                let checked = rowlock_lens::check(&workload, &mut Redactor::new(arguments.show_values));
                 files.push(CheckedFile { file: file.clone(), checked });
             }
             Err(error) => failures.push(format!("{error:#}")),

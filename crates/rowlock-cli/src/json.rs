@@ -34,7 +34,7 @@ struct Counted {
 struct CheckDocument {
     version: u32,
     findings: Vec<InFile<Finding>>,
-    unreadable: Vec<InFile<Unjudged>>,
+    unreadable: Vec<Unjudged>,
     assumed: Vec<InFile<Assumed>>,
     failures: Vec<String>,
     summary: CheckSummary,
@@ -99,7 +99,7 @@ pub(crate) fn checked(out: &mut impl Write, files: Vec<CheckedFile>, failures: V
     for CheckedFile { file, checked } in files {
         document.summary.transactions += checked.transactions;
         document.findings.extend(checked.findings.into_iter().map(|what| InFile { file: file.clone(), what }));
-        document.unreadable.extend(checked.unread.into_iter().map(|what| InFile { file: file.clone(), what }));
+        document.unreadable.extend(checked.unread);
         let assumed = checked.assumed.into_iter().map(|assumed| Assumed { assumed });
         document.assumed.extend(assumed.map(|what| InFile { file: file.clone(), what }));
     }

@@ -81,8 +81,7 @@ pub(crate) fn checked(out: &mut impl Write, files: &[CheckedFile], failures: &[S
     for CheckedFile { file, checked } in files {
         for unjudged in &checked.unread {
             let of = unjudged.transaction.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-            let (place, line) = (if unjudged.in_schema { "the schema" } else { file }, unjudged.line);
-            writeln!(out, "{error}not judged{error:#} {place}:{line}: a statement{of}: {}\n", unjudged.reason)?;
+            writeln!(out, "{error}not judged{error:#} {}: a statement{of}: {}\n", unjudged.place, unjudged.reason)?;
         }
         for finding in &checked.findings {
             title(out, finding, "possible deadlock", styles)?;
@@ -137,7 +136,10 @@ fn cycle(out: &mut impl Write, finding: &Finding, footnotes: &mut Vec<String>) -
     let mut rows = Vec::new();
     for transaction in &finding.transactions {
         let mut who = match (finding.status, &transaction.origin) {
-            (Status::Possible, Some(origin)) => vec![format!("{}  {origin}", transaction.name)],
+            (Status::Possible, Some(origin)) => {
+                let line = transaction.place.as_ref().map(|place| format!(", line {}", place.line)).unwrap_or_default();
+                vec![format!("{}  {origin}{line}", transaction.name)]
+            }
             (_, origin) => {
                 let session = format!("{}  {}", transaction.name, transaction.session);
                 std::iter::once(session).chain(origin.iter().map(|origin| format!("   {origin}"))).collect()

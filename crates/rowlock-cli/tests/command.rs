@@ -181,9 +181,9 @@ fn what_a_check_cannot_judge() {
     assert_eq!(code(good), Some(0));
     for (bad, words) in [
         ("update t set n = 1;\n", "does not say which server"),
-        ("-- rowlock: engine oracle\n", "line 1: no engine is called `oracle`"),
-        ("-- rowlock: engine postgres\nselect 1;\n", "line 2: a statement before any directive"),
-        ("-- rowlock: engine postgres\n-- rowlock: transactoin a\n", "line 2: no directive is `transactoin a`"),
+        ("-- rowlock: engine oracle\n", "-:1: no engine is called `oracle`"),
+        ("-- rowlock: engine postgres\nselect 1;\n", "-:2: a statement before any directive"),
+        ("-- rowlock: engine postgres\n-- rowlock: transactoin a\n", "-:2: no directive is `transactoin a`"),
         ("-- rowlock: engine postgres\n-- rowlock: schema\ncreate table t (id int);\n", "it has no transaction"),
     ] {
         let output = run(&["check", "-"], bad.as_bytes());

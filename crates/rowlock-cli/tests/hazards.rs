@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use rowlock_lens::{Engine as Lens, Redactor, Scenario, check};
+use rowlock_lens::{Engine as Lens, Redactor, Source, Workload, check, scenario};
 use rowlock_testing::{Engine, Family, Outcome, Session, TestDb};
 
 /// A page's two scenarios: what deadlocks, and what does not.
@@ -111,12 +111,12 @@ async fn deadlocks(runs: &mut [Run; 2], order: &[bool]) -> bool {
 }
 
 /// How many interleavings of a scenario's two transactions deadlock, of how many.
-async fn run(db: &TestDb, scenario: &Scenario) -> (usize, usize) {
+async fn run(db: &TestDb, workload: &Workload) -> (usize, usize) {
     let sessions = db.sessions(["first", "second"]).await;
-    let statements: Vec<Vec<String>> = scenario
-        .transactions
+    let statements: Vec<Vec<String>> = workload
+        .kinds
         .iter()
-        .map(|transaction| transaction.statements.iter().map(|(_, sql)| sql.clone()).collect())
+        .map(|kind| kind.statements.iter().map(|statement| statement.text.clone()).collect())
         .collect();
     let [first, second] = &statements[..] else { panic!("a page has two transactions") };
     let mut runs = sessions.map(|session| Run { session, left: Vec::new(), blocked: false });
@@ -138,7 +138,7 @@ async fn run(db: &TestDb, scenario: &Scenario) -> (usize, usize) {
 
 async fn hold(db: &TestDb, name: &str) {
     let (bad, good) = page(name);
-    let read = |text: &str| Scenario::read(text, Some(lens(db)), "").unwrap();
+    let read = |text: &str| scenario(Source { file: name, text }, Some(lens(db)), None).unwrap();
     make(db, &bad).await;
     let (bad, good) = (read(&bad), read(&good));
     let found = check(&bad, &mut Redactor::new(true));

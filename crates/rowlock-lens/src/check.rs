@@ -1,4 +1,4 @@
-//! From a scenario to the deadlocks that its transactions can come to, explained as those that happened are.
+//! From a workload to the deadlocks that its transactions can come to, explained as those that happened are.
 //!
 //! A cycle of waits becomes a [`Report`] that no server wrote, so that hazards, fixes and words are the same for both.
 
@@ -12,13 +12,13 @@ use crate::explain::explain_possible;
 use crate::finding::Finding;
 use crate::report::{Certainty, Engine, LockRef, Object, Party, Report, Row};
 use crate::request::{Request, Requests, short};
-use crate::scenario::{Scenario, ScenarioTransaction};
 use crate::sql::Redactor;
+use crate::workload::{Kind, Unjudged, Workload};
 
 /// Most findings that are explained.
 const MOST_FINDINGS: usize = 200;
 
-/// What the check of a scenario came to.
+/// What a check came to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
     /// The deadlocks that can be, each kind once.
@@ -31,20 +31,7 @@ pub struct Checked {
     pub transactions: usize,
 }
 
-/// What could not be judged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unjudged {
-    /// From 1.
-    pub line: usize,
-    /// The line is one of the schema that was given beside the scenario.
-    pub in_schema: bool,
-    /// The transaction; none for a definition.
-    pub transaction: Option<String>,
-    /// Why.
-    pub reason: String,
-}
-
-/// Finds the deadlocks that the transactions of a scenario can come to, with each other and with themselves.
+/// Finds the deadlocks that the transactions of a workload can come to, with each other and with themselves.
 ///
 /// # What it takes to be so
 ///
@@ -53,7 +40,7 @@ pub struct Unjudged {
 /// InnoDB runs READ COMMITTED: no gaps are counted.
 ///
 /// ```
-/// use rowlock_lens::{Redactor, Scenario, check};
+/// use rowlock_lens::{Redactor, Source, check, scenario};
 ///
 /// let text = "-- rowlock: engine postgres
 /// -- rowlock: transaction api
@@ -61,18 +48,18 @@ pub struct Unjudged {
 /// -- rowlock: transaction batch
 /// begin; update stock set n = 0 where id = 20; update orders set late = true where id = 1; commit;
 /// ";
-/// let checked = check(&Scenario::read(text, None, "")?, &mut Redactor::new(true));
+/// let workload = scenario(Source { file: "orders.sql", text }, None, None)?;
+/// let checked = check(&workload, &mut Redactor::new(true));
 /// assert_eq!(checked.findings[0].hazard, "order-inversion");
 /// # Ok::<_, rowlock_lens::ScenarioError>(())
 /// ```
-pub fn check(scenario: &Scenario, redactor: &mut Redactor) -> Checked {
-    let engine = scenario.engine;
-    let kinds: Vec<Requests> =
-        scenario.transactions.iter().map(|transaction| Requests::of(transaction, engine, &scenario.schema)).collect();
+pub fn check(workload: &Workload, redactor: &mut Redactor) -> Checked {
+    let engine = workload.engine;
+    let kinds: Vec<Requests> = workload.kinds.iter().map(|kind| Requests::of(kind, engine, &workload.schema)).collect();
     let mut checked = Checked {
         findings: Vec::new(),
-        unread: unjudged(scenario, &kinds),
-        assumed: assumed(scenario, &kinds),
+        unread: unjudged(workload, &kinds),
+        assumed: assumed(workload, &kinds),
         transactions: kinds.len(),
     };
     let found = cycles(&kinds, engine);
@@ -84,36 +71,28 @@ pub fn check(scenario: &Scenario, redactor: &mut Redactor) -> Checked {
     }
     let mut seen = HashSet::new();
     for cycle in &found.cycles {
-        let known = signature(cycle, &kinds, &scenario.transactions);
+        let known = signature(cycle, &kinds, &workload.kinds);
         if checked.findings.len() < MOST_FINDINGS && seen.insert(known) {
-            checked.findings.push(explain_possible(&report(cycle, &kinds, scenario), redactor));
+            checked.findings.push(explain_possible(&report(cycle, &kinds, workload), redactor));
         }
     }
     checked
 }
 
-fn unjudged(scenario: &Scenario, kinds: &[Requests]) -> Vec<Unjudged> {
-    let definitions = scenario.unread.iter().map(|unread| Unjudged {
-        line: unread.line,
-        in_schema: unread.in_schema,
-        transaction: None,
-        reason: unread.reason.clone(),
-    });
-    let statements = scenario.transactions.iter().zip(kinds).flat_map(|(transaction, kind)| {
-        kind.unread.iter().map(|(at, reason)| Unjudged {
-            line: transaction.statements.get(*at).map_or(0, |(line, _)| *line),
-            in_schema: false,
-            transaction: Some(transaction.name.clone()),
-            reason: reason.clone(),
+fn unjudged(workload: &Workload, kinds: &[Requests]) -> Vec<Unjudged> {
+    let statements = workload.kinds.iter().zip(kinds).flat_map(|(kind, requests)| {
+        requests.unread.iter().filter_map(|(at, reason)| {
+            let place = kind.statements.get(*at)?.place.clone();
+            Some(Unjudged { place, transaction: Some(kind.name.clone()), reason: reason.clone() })
         })
     });
-    definitions.chain(statements).collect()
+    workload.unread.iter().cloned().chain(statements).collect()
 }
 
-fn assumed(scenario: &Scenario, kinds: &[Requests]) -> Vec<String> {
+fn assumed(workload: &Workload, kinds: &[Requests]) -> Vec<String> {
     let mut assumed = Vec::new();
     let mut tables = kinds.iter().flat_map(|kind| &kind.assumed);
-    if scenario.schema.tables().next().is_none() {
+    if workload.schema.tables().next().is_none() {
         assumed.push(
             "no schema was given: the columns of a WHERE are taken for a key, and foreign keys are not seen".to_owned(),
         );
@@ -126,16 +105,16 @@ fn assumed(scenario: &Scenario, kinds: &[Requests]) -> Vec<String> {
             }
         }
     }
-    if scenario.engine != Engine::Postgres {
+    if workload.engine != Engine::Postgres {
         assumed.push("isolation READ COMMITTED: under REPEATABLE READ gaps are locked as well".to_owned());
     }
     assumed
 }
 
 /// What cycles of one kind have in common: who waits in which statement, for which table, with which other held.
-fn signature(cycle: &[Wait], kinds: &[Requests], transactions: &[ScenarioTransaction]) -> Vec<String> {
+fn signature(cycle: &[Wait], kinds: &[Requests], names: &[Kind]) -> Vec<String> {
     let of = |wait: &Wait| {
-        let name = transactions.get(wait.kind).map(|t| t.name.as_str()).unwrap_or_default();
+        let name = names.get(wait.kind).map(|kind| kind.name.as_str()).unwrap_or_default();
         let table =
             |at: usize| kinds.get(wait.kind).and_then(|kind| kind.locks.get(at)).map(|lock| lock.table.to_string());
         format!("{name} {:?} {:?}", table(wait.held), table(wait.wanted))
@@ -146,30 +125,31 @@ fn signature(cycle: &[Wait], kinds: &[Requests], transactions: &[ScenarioTransac
 }
 
 /// The cycle as a server would have reported it, had it come to it.
-fn report(cycle: &[Wait], kinds: &[Requests], scenario: &Scenario) -> Report {
+fn report(cycle: &[Wait], kinds: &[Requests], workload: &Workload) -> Report {
     let count = cycle.len();
     let parties = cycle.iter().enumerate().map(|(at, wait)| {
-        let transaction = scenario.transactions.get(wait.kind);
+        let kind = workload.kinds.get(wait.kind);
         let lock = |at: usize| kinds.get(wait.kind).and_then(|kind| kind.locks.get(at));
-        let statements = transaction.map(|t| t.statements.as_slice()).unwrap_or_default();
+        let statements = kind.map(|kind| kind.statements.as_slice()).unwrap_or_default();
         let wanted = lock(wait.wanted);
         let waiting = wanted.map_or(0, |wanted| wanted.statement);
-        let line = statements.get(waiting).map_or(0, |(line, _)| *line);
+        let current = statements.get(waiting);
         Party {
-            statement: statements.get(waiting).map(|(_, text)| text.clone()),
-            waits: wanted.map(|wanted| lock_ref(wanted, scenario)),
-            holds: lock(wait.held).map(|held| lock_ref(held, scenario)).into_iter().collect(),
+            statement: current.map(|statement| statement.text.clone()),
+            waits: wanted.map(|wanted| lock_ref(wanted, workload)),
+            holds: lock(wait.held).map(|held| lock_ref(held, workload)).into_iter().collect(),
             blocked_by: Some((at + 1) % count),
             // A scan that waits holds rows by the very same statement.
-            earlier: statements.iter().take(waiting).map(|(_, text)| text.clone()).collect(),
+            earlier: statements.iter().take(waiting).map(|statement| statement.text.clone()).collect(),
             whole: true,
-            context: wanted.map(|wanted| context(wanted, scenario)).unwrap_or_default(),
-            origin: transaction.map(|t| format!("{}, line {line}", t.name)),
+            context: wanted.map(|wanted| context(wanted, workload)).unwrap_or_default(),
+            origin: kind.map(|kind| kind.name.clone()),
+            place: current.map(|statement| statement.place.clone()),
             ..Party::default()
         }
     });
     Report {
-        engine: scenario.engine,
+        engine: workload.engine,
         format: "scenario",
         time: None,
         parties: parties.collect(),
@@ -179,9 +159,9 @@ fn report(cycle: &[Wait], kinds: &[Requests], scenario: &Scenario) -> Report {
 }
 
 /// Where in the server the wait would come about, in PostgreSQL's words: the hazards of foreign keys go by them.
-fn context(request: &Request, scenario: &Scenario) -> Vec<String> {
-    let table = short(&request.table, &scenario.schema);
-    match (scenario.engine, &request.cause) {
+fn context(request: &Request, workload: &Workload) -> Vec<String> {
+    let table = short(&request.table, &workload.schema);
+    match (workload.engine, &request.cause) {
         (Engine::Postgres, Cause::ForeignKey(_)) => {
             vec![format!("SQL statement \"SELECT 1 FROM ONLY {table} x FOR KEY SHARE OF x\"")]
         }
@@ -190,10 +170,10 @@ fn context(request: &Request, scenario: &Scenario) -> Vec<String> {
     }
 }
 
-fn lock_ref(request: &Request, scenario: &Scenario) -> LockRef {
+fn lock_ref(request: &Request, workload: &Workload) -> LockRef {
     LockRef {
-        object: Object::Row(row(request, &scenario.schema)),
-        mode: mode(request, scenario.engine),
+        object: Object::Row(row(request, &workload.schema)),
+        mode: mode(request, workload.engine),
         certainty: Certainty::Inferred("by the lock model; no server was asked".to_owned()),
     }
 }

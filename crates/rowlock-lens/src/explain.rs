@@ -126,6 +126,7 @@ fn transaction(case: &Case<'_>, at: usize, redactor: &mut Redactor) -> Transacti
         name: letter(at),
         session: party.name(engine),
         origin: party.origin.clone(),
+        place: party.place.clone(),
         statement: party.statement.as_ref().map(|sql| redactor.statement(sql, engine)),
         statement_flaw: party.statement_flaw.clone(),
         earlier: party.earlier.iter().map(|sql| redactor.statement(sql, engine)).collect(),

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::report::{Certainty, Engine};
+use crate::workload::Place;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -69,6 +70,9 @@ pub struct Transaction {
     pub session: String,
     /// User, application, as far as told.
     pub origin: Option<String>,
+    /// `check` only: where the statement that waits is written.
+    #[serde(rename = "where")]
+    pub place: Option<Place>,
     /// The statement that waits.
     pub statement: Option<String>,
     /// Why it is missing or not whole.

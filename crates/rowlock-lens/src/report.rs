@@ -9,6 +9,7 @@ use rowlock_footprint::Dialect;
 use serde::Serialize;
 
 use crate::record::Record;
+use crate::workload::Place;
 
 /// Whose report it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -114,6 +115,8 @@ pub struct Party {
     pub weight: Option<Weight>,
     /// User, application, address: as far as the log's prefix tells.
     pub origin: Option<String>,
+    /// Where the statement stands in what was checked.
+    pub place: Option<Place>,
 }
 
 /// By what InnoDB chooses the victim.

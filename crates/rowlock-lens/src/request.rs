@@ -3,7 +3,7 @@
 use rowlock_footprint::{Cause, Literal, Rows, Schema, Strength, TableName, Value, Verb, Wait, analyze};
 
 use crate::report::Engine;
-use crate::scenario::ScenarioTransaction;
+use crate::workload::Kind;
 
 /// Most keys of one statement that are told apart; of a longer list, the model knows only that it is some rows.
 const MOST_KEYS: usize = 64;
@@ -40,10 +40,10 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn of(transaction: &ScenarioTransaction, engine: Engine, schema: &Schema) -> Requests {
+    pub(crate) fn of(kind: &Kind, engine: Engine, schema: &Schema) -> Requests {
         let mut requests = Requests::default();
-        for (at, (_, text)) in transaction.statements.iter().enumerate() {
-            requests.add(at, text, engine, schema);
+        for (at, statement) in kind.statements.iter().enumerate() {
+            requests.add(at, &statement.text, engine, schema);
         }
         requests
     }

@@ -2,17 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use rowlock_lens::{Checked, Engine, Redactor, Scenario, check};
+use rowlock_lens::{Checked, Engine, Redactor, Source, check, scenario};
 
 const SCHEMA: &str = "create table a (id int primary key, n int);
 create table b (id int primary key, a_id int references a (id) on delete cascade, n int);";
+
+fn source(text: &str) -> Source<'_> {
+    Source { file: "test.sql", text }
+}
 
 fn checked(transactions: &[&str]) -> Checked {
     let mut text = format!("-- rowlock: engine postgres\n-- rowlock: schema\n{SCHEMA}\n");
     for (at, transaction) in transactions.iter().enumerate() {
         text.push_str(&format!("-- rowlock: transaction t{at}\nbegin;\n{transaction};\ncommit;\n"));
     }
-    check(&Scenario::read(&text, None, "").unwrap(), &mut Redactor::new(true))
+    check(&scenario(source(&text), None, None).unwrap(), &mut Redactor::new(true))
 }
 
 fn hazards(transactions: &[&str]) -> Vec<&'static str> {
@@ -81,9 +85,9 @@ fn a_routine_has_semicolons_of_its_own() {
     let text = "-- rowlock: engine mysql\n-- rowlock: schema\ncreate table a (id int primary key);
 create trigger t before update on a for each row begin if 1 then set @x = 1; end if; end;
 -- rowlock: transaction x\nupdate a set id = 2 where id = 1;\n";
-    let scenario = Scenario::read(text, None, "").unwrap();
-    assert_eq!(scenario.unread, []);
-    assert!(check(&scenario, &mut Redactor::new(true)).assumed.iter().any(|text| text.starts_with("t locks nothing")));
+    let workload = scenario(source(text), None, None).unwrap();
+    assert_eq!(workload.unread, []);
+    assert!(check(&workload, &mut Redactor::new(true)).assumed.iter().any(|text| text.starts_with("t locks nothing")));
 }
 
 proptest! {
@@ -93,8 +97,8 @@ proptest! {
     fn no_panic(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), bytes in ".{0,40}") {
         for engine in [Engine::Postgres, Engine::MySql, Engine::MariaDb] {
             let text = format!("-- rowlock: transaction x\n{}\n{bytes}", parts.concat());
-            if let Ok(scenario) = Scenario::read(&text, Some(engine), SCHEMA) {
-                let _ = check(&scenario, &mut Redactor::new(false));
+            if let Ok(workload) = scenario(source(&text), Some(engine), Some(source(SCHEMA))) {
+                let _ = check(&workload, &mut Redactor::new(false));
             }
         }
     }

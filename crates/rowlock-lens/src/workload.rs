@@ -1,0 +1,99 @@
+//! What runs against one database: its kinds of transactions, as a scenario writes them down or as logs show them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rowlock_footprint::{Schema, define};
+use serde::{Serialize, Serializer};
+
+use crate::report::Engine;
+use crate::scenario::Source;
+use crate::sql::split;
+
+/// The transactions of a system, and the schema that they run on: what [`check`](crate::check) looks at.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// How its statements are read.
+    pub engine: Engine,
+    /// What its schema defines.
+    pub schema: Schema,
+    /// Its kinds of transactions, in the order in which they were met.
+    pub kinds: Vec<Kind>,
+    /// What could not be read of it.
+    pub unread: Vec<Unjudged>,
+}
+
+/// Transactions of one shape: the same statements, with other values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// As its author calls it.
+    pub name: String,
+    /// What it runs, without BEGIN and COMMIT.
+    pub statements: Vec<Statement>,
+}
+
+/// A statement of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// As it was written, without its semicolon.
+    pub text: String,
+    /// Where.
+    pub place: Place,
+}
+
+/// A line of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Place {
+    /// As it was named; `-` is standard input.
+    #[serde(serialize_with = "text")]
+    pub file: Arc<str>,
+    /// From 1.
+    pub line: usize,
+}
+
+/// What could not be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    /// Where it stands.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The kind of transaction; none for a definition.
+    pub transaction: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Workload {
+    /// One without transactions.
+    pub fn new(engine: Engine) -> Workload {
+        let mut schema = Schema::default();
+        if engine == Engine::Postgres {
+            schema.search_path = vec!["public".to_owned()];
+        }
+        Workload { engine, schema, kinds: Vec::new(), unread: Vec::new() }
+    }
+
+    /// Reads DDL into its schema: a dump's, or a migration's.
+    pub fn define(&mut self, ddl: Source<'_>) {
+        let file: Arc<str> = ddl.file.into();
+        for piece in split(ddl.text, self.engine) {
+            self.define_one(Place { file: file.clone(), line: piece.line }, piece.text);
+        }
+    }
+
+    pub(crate) fn define_one(&mut self, place: Place, text: &str) {
+        if let Err(unreadable) = define(text, self.engine.dialect(), &mut self.schema) {
+            self.unread.push(Unjudged { place, transaction: None, reason: unreadable.to_string() });
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
