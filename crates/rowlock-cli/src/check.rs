@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use rowlock_lens::{Checked, Engine, Redactor, Source};
+use rowlock_lens::{Checked, Engine, Isolation, Redactor, Source};
 
 use crate::style::Styles;
 use crate::{json, text};
@@ -46,6 +46,9 @@ pub(crate) struct Arguments {
     /// The server that runs them, where a file does not say
     #[arg(long, value_enum, env = "ROWLOCK_ENGINE")]
     engine: Option<EngineName>,
+    /// How isolated its transactions run, where a file does not say; else as the server does that nobody has told
+    #[arg(long, value_enum, env = "ROWLOCK_ISOLATION")]
+    isolation: Option<IsolationName>,
     /// A file with the DDL of the tables, as pg_dump --schema-only or mysqldump --no-data write it
     #[arg(long, value_name = "FILE", env = "ROWLOCK_SCHEMA")]
     schema: Option<String>,
@@ -64,6 +67,13 @@ enum EngineName {
     MySql,
     #[value(name = "mariadb")]
     MariaDb,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IsolationName {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -90,6 +100,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         EngineName::MySql => Engine::MySql,
         EngineName::MariaDb => Engine::MariaDb,
     });
+    let isolation = arguments.isolation.map(|name| match name {
+        IsolationName::ReadCommitted => Isolation::ReadCommitted,
+        IsolationName::RepeatableRead => Isolation::RepeatableRead,
+        IsolationName::Serializable => Isolation::Serializable,
+    });
     let mut files = Vec::new();
     let mut failures = Vec::new();
     for file in &arguments.inputs {
@@ -97,7 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             rowlock_lens::scenario(Source { file, text: &text }, engine, schema).context("read a scenario")
         });
         match workload {
-            Ok(workload) => {
+            Ok(mut workload) => {
+                workload.isolation = workload.isolation.or(isolation);
                 let checked = rowlock_lens::check(&workload, &mut Redactor::new(arguments.show_values));
                 files.push(CheckedFile { file: file.clone(), checked });
             }

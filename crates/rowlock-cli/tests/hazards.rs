@@ -120,11 +120,14 @@ async fn run(db: &TestDb, workload: &Workload) -> (usize, usize) {
         .collect();
     let [first, second] = &statements[..] else { panic!("a page has two transactions") };
     let mut runs = sessions.map(|session| Run { session, left: Vec::new(), blocked: false });
-    if db.family() == Family::InnoDb {
-        for run in &mut runs {
-            let outcome = run.session.step("set session transaction isolation level read committed").await;
-            assert!(outcome.is_done(), "{outcome}");
-        }
+    for (run, kind) in runs.iter_mut().zip(&workload.kinds) {
+        let level = workload.isolation_of(kind);
+        let sql = match db.family() {
+            Family::InnoDb => format!("set session transaction isolation level {level}"),
+            _ => format!("set session characteristics as transaction isolation level {level}"),
+        };
+        let outcome = run.session.step(&sql).await;
+        assert!(outcome.is_done(), "{outcome}");
     }
     let orders = merges(first.len(), second.len());
     let mut count = 0;

@@ -5,8 +5,8 @@ use std::{collections::HashMap, ops::ControlFlow};
 use sqlparser::ast::{Query, SetExpr, Statement, Visit, Visitor};
 
 use crate::{
-    Cause, Dialect, Footprint, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait, locking::Clause,
-    name, query::Cte, scope::Output, text::Text,
+    Cause, Dialect, Footprint, Isolation, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait,
+    locking::Clause, name, query::Cte, scope::Output, text::Text,
 };
 
 /// The footprint of `sql`, which may be several statements, as `dialect` would run it on `schema`.
@@ -14,8 +14,7 @@ use crate::{
 /// Several statements give one footprint: the locks of all, one after the other, and the verb that a policy must look at
 /// most closely. An empty text reads nothing and locks nothing.
 ///
-/// Assumed: isolation READ COMMITTED, which rowlock sets on InnoDB. (There, REPEATABLE READ locks gaps, and shares what
-/// `INSERT .. SELECT` reads.) `FOR UPDATE` on SQLite, which has no such clause, is read as on PostgreSQL.
+/// Assumed: isolation READ COMMITTED, which rowlock sets on InnoDB; [`analyze_under`] takes another. `FOR UPDATE` on SQLite, which has no such clause, is read as on PostgreSQL.
 ///
 /// # Errors
 ///
@@ -49,8 +48,38 @@ use crate::{
 /// # Ok::<_, rowlock_footprint::Unreadable>(())
 /// ```
 pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint, Unreadable> {
+    analyze_under(sql, dialect, schema, Isolation::ReadCommitted)
+}
+
+/// The footprint of `sql` in a transaction of that isolation.
+///
+/// It differs on InnoDB only: under REPEATABLE READ every statement that writes shares the rows that it reads, under
+/// SERIALIZABLE every one that reads. (An autocommit SELECT is none such: ask for it at a lower level.)
+///
+/// # Errors
+///
+/// As [`analyze`].
+///
+/// # Examples
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Isolation, Schema, analyze_under};
+///
+/// let of = |isolation| {
+///     let sql = "INSERT INTO archive SELECT * FROM orders WHERE id = 1";
+///     analyze_under(sql, Dialect::MySql, &Schema::default(), isolation).map(|footprint| footprint.locks.len())
+/// };
+/// assert_eq!((of(Isolation::ReadCommitted)?, of(Isolation::RepeatableRead)?), (1, 2));
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
+pub fn analyze_under(
+    sql: &str,
+    dialect: Dialect,
+    schema: &Schema,
+    isolation: Isolation,
+) -> Result<Footprint, Unreadable> {
     let text = Text::read(sql, dialect)?;
-    let mut analysis = Analysis::new(dialect, schema);
+    let mut analysis = Analysis::new(dialect, schema, isolation);
     analysis.footprint.parameters = text.parameters;
     for (tokens, nesting) in text.statements {
         nesting.with_stack(|| analysis.tokens(tokens))?;
@@ -65,6 +94,7 @@ pub fn analyze(sql: &str, dialect: Dialect, schema: &Schema) -> Result<Footprint
 pub(crate) struct Analysis<'s> {
     pub(crate) dialect: Dialect,
     pub(crate) schema: &'s Schema,
+    pub(crate) isolation: Isolation,
     pub(crate) footprint: Footprint,
     /// The locking clauses of the statement at hand.
     pub(crate) clauses: Vec<Clause>,
@@ -88,15 +118,16 @@ pub(crate) const MAX_RELATIONS: usize = 256;
 pub(crate) const MAX_CTES: usize = 1_024;
 
 impl<'s> Analysis<'s> {
-    fn new(dialect: Dialect, schema: &'s Schema) -> Analysis<'s> {
+    fn new(dialect: Dialect, schema: &'s Schema, isolation: Isolation) -> Analysis<'s> {
         Analysis {
             dialect,
             schema,
+            isolation,
             footprint: Footprint { verb: Verb::Read, locks: Vec::new(), parameters: 0, opaque: Vec::new() },
             clauses: Vec::new(),
             ctes: Vec::new(),
             outputs: Outputs::default(),
-            shares_reads: false,
+            shares_reads: dialect.is_innodb() && isolation == Isolation::Serializable,
             too_many: None,
         }
     }
@@ -165,10 +196,12 @@ impl<'s> Analysis<'s> {
         self.dialect.is_innodb()
             && match statement {
                 Statement::Insert(insert) => {
-                    insert.source.as_ref().is_none_or(|source| matches!(&*source.body, SetExpr::Values(_)))
+                    self.isolation > Isolation::ReadCommitted
+                        || insert.source.as_ref().is_none_or(|source| matches!(&*source.body, SetExpr::Values(_)))
                 }
-                Statement::Update(update) => !update.table.joins.is_empty(),
+                Statement::Update(update) if !update.table.joins.is_empty() => true,
                 Statement::Delete(_) => true,
+                Statement::Update(_) | Statement::Merge(_) => self.isolation > Isolation::ReadCommitted,
                 _ => false,
             }
     }

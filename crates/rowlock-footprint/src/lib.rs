@@ -29,8 +29,8 @@
 //! - An upsert's row is counted as inserted and as updated, for the text does not say which it will be.
 //! - A value is compared as it is written: of a key whose equality is not bytewise ([`Column::bytewise`]), two spellings are
 //!   two keys here and one row there.
-//! - On InnoDB only rows are counted, not gaps (isolation READ COMMITTED is assumed; the checks of unique and foreign keys
-//!   lock some gaps even so), and not the entries of secondary indexes. A scan can wait for rows that it then lets go,
+//! - On InnoDB only rows are counted, not gaps (which REPEATABLE READ locks, and under READ COMMITTED the checks of unique and
+//!   foreign keys), and not the entries of secondary indexes. A scan can wait for rows that it then lets go,
 //!   because they do not meet the condition: which those are, the optimizer decides (`FORCE INDEX` tells it).
 //!
 //! # How
@@ -51,6 +51,7 @@ mod foreign_key;
 mod from;
 mod function;
 mod insert;
+mod isolation;
 mod locking;
 mod merge;
 mod name;
@@ -65,9 +66,10 @@ mod text;
 mod update;
 mod value;
 
-pub use analyze::analyze;
+pub use analyze::{analyze, analyze_under};
 pub use define::define;
 pub use dialect::Dialect;
 pub use footprint::{Cause, Footprint, Literal, Lock, Rows, Unreadable, Value, Verb, Wait};
+pub use isolation::Isolation;
 pub use schema::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey};
 pub use strength::Strength;

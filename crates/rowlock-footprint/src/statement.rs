@@ -109,7 +109,6 @@ impl Analysis<'_> {
         let read = self.statement(&statement);
         self.ctes.clear();
         self.outputs.clear();
-        self.shares_reads = false;
         read.map(|_| ())
     }
 

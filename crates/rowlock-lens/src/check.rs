@@ -13,7 +13,7 @@ use crate::finding::Finding;
 use crate::report::{Certainty, Engine, LockRef, Object, Party, Report, Row};
 use crate::request::{Request, Requests, short};
 use crate::sql::Redactor;
-use crate::workload::{Kind, Unjudged, Workload};
+use crate::workload::{Isolation, Kind, Unjudged, Workload};
 
 /// Most findings that are explained.
 const MOST_FINDINGS: usize = 200;
@@ -37,7 +37,7 @@ pub struct Checked {
 ///
 /// Each transaction can run several times at once. A literal is that value; `$1` has one value in one transaction, any in
 /// another; each `?` can be any. Rows that are named exist. The rows of one statement are locked in the order of their key.
-/// InnoDB runs READ COMMITTED: no gaps are counted.
+/// Isolation is what the workload says, else the engine's default.
 ///
 /// ```
 /// use rowlock_lens::{Redactor, Source, check, scenario};
@@ -55,7 +55,7 @@ pub struct Checked {
 /// ```
 pub fn check(workload: &Workload, redactor: &mut Redactor) -> Checked {
     let engine = workload.engine;
-    let kinds: Vec<Requests> = workload.kinds.iter().map(|kind| Requests::of(kind, engine, &workload.schema)).collect();
+    let kinds: Vec<Requests> = workload.kinds.iter().map(|kind| Requests::of(kind, workload)).collect();
     let mut checked = Checked {
         findings: Vec::new(),
         unread: unjudged(workload, &kinds),
@@ -105,8 +105,10 @@ fn assumed(workload: &Workload, kinds: &[Requests]) -> Vec<String> {
             }
         }
     }
-    if workload.engine != Engine::Postgres {
-        assumed.push("isolation READ COMMITTED: under REPEATABLE READ gaps are locked as well".to_owned());
+    let told = |kind: &Kind| kind.isolation.or(workload.isolation).is_some();
+    if workload.engine != Engine::Postgres && !workload.kinds.iter().all(told) {
+        let level = Isolation::default_of(workload.engine.dialect()).to_string().to_uppercase();
+        assumed.push(format!("isolation is {level}, the server's default (`-- rowlock: isolation ..` says another)"));
     }
     assumed
 }

@@ -1,9 +1,9 @@
 //! What a transaction asks a server for, one lock after the other, and which of them can meet another's.
 
-use rowlock_footprint::{Cause, Literal, Rows, Schema, Strength, TableName, Value, Verb, Wait, analyze};
+use rowlock_footprint::{Cause, Literal, Rows, Schema, Strength, TableName, Value, Verb, Wait, analyze_under};
 
 use crate::report::Engine;
-use crate::workload::Kind;
+use crate::workload::{Isolation, Kind, Workload};
 
 /// Most keys of one statement that are told apart; of a longer list, the model knows only that it is some rows.
 const MOST_KEYS: usize = 64;
@@ -40,16 +40,21 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn of(kind: &Kind, engine: Engine, schema: &Schema) -> Requests {
+    pub(crate) fn of(kind: &Kind, workload: &Workload) -> Requests {
         let mut requests = Requests::default();
+        // A SELECT that is alone reads a snapshot at every level.
+        let most = if kind.autocommit { Isolation::RepeatableRead } else { Isolation::Serializable };
+        let isolation = workload.isolation_of(kind).min(most);
         for (at, statement) in kind.statements.iter().enumerate() {
-            requests.add(at, &statement.text, engine, schema);
+            requests.add(at, &statement.text, workload, isolation);
         }
         requests
     }
 
-    fn add(&mut self, at: usize, text: &str, engine: Engine, schema: &Schema) {
-        let footprint = match analyze(text, engine.dialect(), schema) {
+    fn add(&mut self, at: usize, text: &str, workload: &Workload, isolation: Isolation) {
+        let Workload { engine, schema, .. } = workload;
+        let engine = *engine;
+        let footprint = match analyze_under(text, engine.dialect(), schema, isolation) {
             Ok(footprint) => footprint,
             Err(unreadable) => return self.unread.push((at, unreadable.to_string())),
         };

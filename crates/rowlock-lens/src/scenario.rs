@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::report::Engine;
 use crate::sql::{self, split};
-use crate::workload::{Kind, Place, Statement, Workload};
+use crate::workload::{Isolation, Kind, Place, Statement, Workload};
 
 /// A text with the name of its file.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +37,24 @@ impl std::error::Error for ScenarioError {}
 enum Section {
     Before,
     Schema,
-    Transaction { name: String, open: bool, count: usize },
+    Transaction(Reading),
+}
+
+/// A transaction's section, as far as it was read.
+struct Reading {
+    name: String,
+    /// Within BEGIN and COMMIT.
+    open: bool,
+    /// How many transactions it has had.
+    count: usize,
+    /// What SET has said of all that follow, and of the next.
+    isolation: Option<Isolation>,
+    next: Option<Isolation>,
 }
 
 /// What a directive may say.
-const DIRECTIVES: &str = "`-- rowlock: engine postgres` (or mysql, mariadb), `-- rowlock: schema`, and \
-                          `-- rowlock: transaction NAME`";
+const DIRECTIVES: &str = "`-- rowlock: engine postgres` (or mysql, mariadb), `-- rowlock: isolation read committed` (or \
+                          repeatable read, serializable), `-- rowlock: schema`, and `-- rowlock: transaction NAME`";
 
 /// Reads a scenario. `engine` is what it is read as when it does not say; `schema` is DDL that comes before its own.
 ///
@@ -102,10 +114,19 @@ impl Reader {
     fn enter(&mut self, words: &[&str]) -> Result<Section, String> {
         match words {
             ["engine", _] => Ok(Section::Before),
+            ["isolation", level @ ..] => {
+                let level = level.join(" ");
+                let isolation = Isolation::parse(&level).ok_or_else(|| {
+                    format!("no isolation is called `{level}`: write read committed, repeatable read or serializable")
+                })?;
+                self.workload.isolation = Some(isolation);
+                Ok(Section::Before)
+            }
             ["schema"] => Ok(Section::Schema),
             ["transaction", name] => {
                 let count = self.workload.kinds.iter().filter(|other| base(&other.name) == *name).count();
-                Ok(Section::Transaction { name: (*name).to_owned(), open: false, count })
+                let name = (*name).to_owned();
+                Ok(Section::Transaction(Reading { name, open: false, count, isolation: None, next: None }))
             }
             other => Err(format!("no directive is `{}`; there are {DIRECTIVES}", other.join(" "))),
         }
@@ -114,8 +135,8 @@ impl Reader {
     fn statement(&mut self, piece: sql::Statement<'_>, section: &mut Section) -> Result<(), String> {
         let sql::Statement { line, text } = piece;
         let place = Place { file: self.file.clone(), line };
-        let (name, open, count) = match section {
-            Section::Transaction { name, open, count } => (name, open, count),
+        let reading = match section {
+            Section::Transaction(reading) => reading,
             Section::Schema => {
                 self.workload.define_one(place, text);
                 return Ok(());
@@ -124,22 +145,30 @@ impl Reader {
         };
         let words: Vec<String> = text.split_whitespace().take(3).map(str::to_ascii_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let new = |count: &mut usize| {
-            *count += 1;
-            let name = if *count == 1 { name.clone() } else { format!("{name} ({count})") };
-            Kind { name, statements: Vec::new() }
-        };
         match words.as_slice() {
             ["begin", ..] | ["start", "transaction", ..] => {
-                *open = true;
-                self.workload.kinds.push(new(count));
+                reading.next = level(text).or(reading.next);
+                let kind = reading.begin(false);
+                self.workload.kinds.push(kind);
+                reading.open = true;
             }
             // A savepoint's locks stay on InnoDB, and are counted as if they did elsewhere.
-            ["rollback", "to", ..] | ["rollback", "work", "to"] | ["savepoint" | "release" | "set", ..] => {}
-            ["commit" | "end" | "rollback" | "abort", ..] => *open = false,
+            ["rollback", "to", ..] | ["rollback", "work", "to"] | ["savepoint" | "release", ..] => {}
+            ["set", ..] => {
+                if let Some(level) = level(text) {
+                    reading.set(level, text, self.workload.kinds.last_mut());
+                }
+            }
+            ["commit" | "end" | "rollback" | "abort", ..] => {
+                if let Some(kind) = self.workload.kinds.last_mut().filter(|_| reading.open) {
+                    kind.rolls_back = matches!(words.first(), Some(&("rollback" | "abort")));
+                }
+                reading.open = false;
+            }
             _ => {
-                if !*open {
-                    self.workload.kinds.push(new(count));
+                if !reading.open {
+                    let kind = reading.begin(true);
+                    self.workload.kinds.push(kind);
                 }
                 if let Some(kind) = self.workload.kinds.last_mut() {
                     kind.statements.push(Statement { text: text.to_owned(), place });
@@ -148,6 +177,35 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+impl Reading {
+    fn begin(&mut self, autocommit: bool) -> Kind {
+        self.count += 1;
+        let name = if self.count == 1 { self.name.clone() } else { format!("{} ({})", self.name, self.count) };
+        Kind { name, isolation: self.next.take().or(self.isolation), autocommit, ..Kind::default() }
+    }
+
+    /// SET names an isolation: for the transaction that is open (PostgreSQL), the next one (MySQL), or all that follow.
+    fn set(&mut self, level: Isolation, text: &str, last: Option<&mut Kind>) {
+        let text = text.to_ascii_lowercase();
+        if ["session", "default_transaction_isolation", "global"].iter().any(|word| text.contains(word)) {
+            self.isolation = Some(level);
+        } else if let Some(kind) = last.filter(|_| self.open) {
+            kind.isolation = Some(level);
+        } else {
+            self.next = Some(level);
+        }
+    }
+}
+
+/// The isolation that BEGIN or SET names: what follows `isolation`, `isolation level` or `isolation =`.
+fn level(text: &str) -> Option<Isolation> {
+    let text = text.to_ascii_lowercase();
+    let (_, rest) = text.split_once("isolation")?;
+    let mut words: Vec<&str> = rest.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).collect();
+    words.retain(|word| !matches!(*word, "level" | "to"));
+    (1..=2).find_map(|count| Isolation::parse(&words.get(..count)?.join(" ")))
 }
 
 fn base(name: &str) -> &str {

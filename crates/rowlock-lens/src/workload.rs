@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub use rowlock_footprint::Isolation;
 use rowlock_footprint::{Schema, define};
 use serde::{Serialize, Serializer};
 
@@ -15,6 +16,8 @@ use crate::sql::split;
 pub struct Workload {
     /// How its statements are read.
     pub engine: Engine,
+    /// How isolated its transactions run that do not say themselves; none: as the engine does that nobody has told.
+    pub isolation: Option<Isolation>,
     /// What its schema defines.
     pub schema: Schema,
     /// Its kinds of transactions, in the order in which they were met.
@@ -24,12 +27,18 @@ pub struct Workload {
 }
 
 /// Transactions of one shape: the same statements, with other values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
     /// As its author calls it.
     pub name: String,
     /// What it runs, without BEGIN and COMMIT.
     pub statements: Vec<Statement>,
+    /// How isolated it runs, where it says so itself.
+    pub isolation: Option<Isolation>,
+    /// It is one statement outside of BEGIN.
+    pub autocommit: bool,
+    /// It ends by ROLLBACK.
+    pub rolls_back: bool,
 }
 
 /// A statement of a kind.
@@ -70,7 +79,12 @@ impl Workload {
         if engine == Engine::Postgres {
             schema.search_path = vec!["public".to_owned()];
         }
-        Workload { engine, schema, kinds: Vec::new(), unread: Vec::new() }
+        Workload { engine, isolation: None, schema, kinds: Vec::new(), unread: Vec::new() }
+    }
+
+    /// How isolated a kind of its runs.
+    pub fn isolation_of(&self, kind: &Kind) -> Isolation {
+        kind.isolation.or(self.isolation).unwrap_or(Isolation::default_of(self.engine.dialect()))
     }
 
     /// Reads DDL into its schema: a dump's, or a migration's.

@@ -90,6 +90,27 @@ create trigger t before update on a for each row begin if 1 then set @x = 1; end
     assert!(check(&workload, &mut Redactor::new(true)).assumed.iter().any(|text| text.starts_with("t locks nothing")));
 }
 
+#[test]
+fn isolation_is_the_file_s_or_the_transaction_s_or_the_engine_s() {
+    let text = "-- rowlock: engine mysql\n-- rowlock: transaction x\nbegin; update a set n = 1; commit;
+set transaction isolation level read committed; start transaction; update a set n = 1; commit;
+begin; update a set n = 1; rollback;
+set session transaction isolation level serializable;\nbegin; update a set n = 1; commit;\nupdate a set n = 2;
+-- rowlock: transaction y\nbegin; update a set n = 1; commit;\n";
+    let levels = |text: &str| -> Vec<String> {
+        let workload = scenario(source(text), None, None).unwrap();
+        workload.kinds.iter().map(|kind| workload.isolation_of(kind).to_string()).collect()
+    };
+    let (repeatable, committed, serializable) = ("repeatable read", "read committed", "serializable");
+    assert_eq!(levels(text), [repeatable, committed, repeatable, serializable, serializable, repeatable]);
+    let postgres = "-- rowlock: engine postgres\n-- rowlock: isolation serializable\n-- rowlock: transaction x
+begin isolation level repeatable read; commit;\nbegin; commit;
+begin; set transaction isolation level read committed, read only; commit;";
+    assert_eq!(levels(postgres), [repeatable, serializable, committed]);
+    let error = scenario(source("-- rowlock: isolation dirty\n"), Some(Engine::MySql), None).unwrap_err();
+    assert!(error.to_string().starts_with("test.sql:1: no isolation is called `dirty`"), "{error}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
