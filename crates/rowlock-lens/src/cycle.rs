@@ -140,7 +140,8 @@ impl<'a> Search<'a> {
         let pairs = cycle.iter().enumerate().flat_map(|(at, a)| cycle.iter().skip(at + 1).map(move |b| (a, b)));
         let climbs = |wait: &Wait| {
             let held = self.request(wait.kind, wait.held);
-            held.zip(self.request(wait.kind, wait.wanted)).is_some_and(|(held, wanted)| held.climbs_to(wanted))
+            let rises = self.kinds.get(wait.kind).map(|kind| kind.rises.as_slice()).unwrap_or_default();
+            held.zip(self.request(wait.kind, wait.wanted)).is_some_and(|(held, wanted)| held.climbs_to(wanted, rises))
         };
         self.binds(cycle) && !pairs.into_iter().any(|(a, b)| gated(a, b)) && !cycle.iter().all(climbs)
     }

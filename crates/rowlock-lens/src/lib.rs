@@ -65,4 +65,4 @@ pub use scan::{Hit, begins, longest_marker, markers};
 pub use scenario::{ScenarioError, Source, scenario};
 pub use sql::{Redactor, shape};
 pub use window::Window;
-pub use workload::{Isolation, Kind, Place, Statement, Unjudged, Workload};
+pub use workload::{Idle, Isolation, Kind, Place, Rise, Seen, Statement, Unjudged, Workload};

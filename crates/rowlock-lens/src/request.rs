@@ -3,7 +3,7 @@
 use rowlock_footprint::{Cause, Literal, Rows, Schema, Strength, TableName, Value, Verb, Wait, analyze_under};
 
 use crate::report::Engine;
-use crate::workload::{Isolation, Kind, Workload};
+use crate::workload::{Isolation, Kind, Rise, Statement, Workload};
 
 /// Most keys of one statement that are told apart; of a longer list, the model knows only that it is some rows.
 const MOST_KEYS: usize = 64;
@@ -37,24 +37,28 @@ pub(crate) struct Requests {
     pub(crate) unread: Vec<(usize, String)>,
     /// Names behind which more may be locked, and tables of which nothing is known.
     pub(crate) assumed: Vec<String>,
+    /// Parameters that rose in each transaction that was seen.
+    pub(crate) rises: Vec<Rise>,
 }
 
 impl Requests {
     pub(crate) fn of(kind: &Kind, workload: &Workload) -> Requests {
-        let mut requests = Requests::default();
+        let rises = kind.seen.as_ref().map(|seen| seen.rises.clone()).unwrap_or_default();
+        let mut requests = Requests { rises, ..Requests::default() };
         // A SELECT that is alone reads a snapshot at every level.
         let most = if kind.autocommit { Isolation::RepeatableRead } else { Isolation::Serializable };
         let isolation = workload.isolation_of(kind).min(most);
         for (at, statement) in kind.statements.iter().enumerate() {
-            requests.add(at, &statement.text, workload, isolation);
+            requests.add(at, statement, workload, isolation);
         }
+        requests.assume_rises(kind, &workload.schema);
         requests
     }
 
-    fn add(&mut self, at: usize, text: &str, workload: &Workload, isolation: Isolation) {
+    fn add(&mut self, at: usize, statement: &Statement, workload: &Workload, isolation: Isolation) {
         let Workload { engine, schema, .. } = workload;
         let engine = *engine;
-        let footprint = match analyze_under(text, engine.dialect(), schema, isolation) {
+        let footprint = match analyze_under(&statement.text, engine.dialect(), schema, isolation) {
             Ok(footprint) => footprint,
             Err(unreadable) => return self.unread.push((at, unreadable.to_string())),
         };
@@ -68,7 +72,8 @@ impl Requests {
         for name in &footprint.opaque {
             self.assume(format!("{name} locks nothing (the text does not show what it runs)"));
         }
-        for lock in footprint.locks {
+        for mut lock in footprint.locks {
+            bind(&mut lock.rows, statement, engine);
             if schema.table(&lock.table).is_none() {
                 let keys = "the schema does not have it: the columns of its WHERE are taken for a key, and foreign keys are not seen";
                 self.assume(format!("of {}: {keys}", short(&lock.table, schema)));
@@ -87,10 +92,7 @@ impl Requests {
                     let mut keys: Vec<Key> = keys
                         .iter()
                         .filter(|values| !values.contains(&Value::Literal(Literal::Null)))
-                        .map(|values| Key {
-                            columns: columns.clone(),
-                            values: values.iter().map(|v| one(v, engine)).collect(),
-                        })
+                        .map(|values| Key { columns: columns.clone(), values: values.clone() })
                         .collect();
                     keys.sort_by(|a, b| in_order(a, b).unwrap_or(std::cmp::Ordering::Equal));
                     keys.dedup();
@@ -98,6 +100,29 @@ impl Requests {
                 }
                 Rows::Keys { .. } | Rows::Unknown => self.locks.push(request(None)),
             }
+        }
+    }
+
+    /// What only the transactions that were seen speak for.
+    fn assume_rises(&mut self, kind: &Kind, schema: &Schema) {
+        let Some(seen) = kind.seen.as_ref().filter(|seen| !seen.rises.is_empty()) else { return };
+        let has = |request: &Request, parameter| {
+            request.row.as_ref().is_some_and(|key| key.values.contains(&Value::Parameter(parameter)))
+        };
+        let mut tables: Vec<String> = self
+            .locks
+            .iter()
+            .filter(|request| seen.rises.iter().any(|rise| has(request, rise.high)))
+            .map(|request| short(&request.table, schema))
+            .collect();
+        tables.dedup();
+        if !tables.is_empty() {
+            let (tables, name) = (tables.join(", "), &kind.name);
+            let count = match seen.count {
+                1 => "the one transaction that was seen".to_owned(),
+                n => format!("all {n} transactions that were seen"),
+            };
+            self.assume(format!("{name} locks {tables} in rising order of keys, as in {count}"));
         }
     }
 
@@ -154,8 +179,10 @@ impl Request {
 
     /// Whether a later request of the same transaction lies surely above this one in the order of their keys: what one
     /// statement asks for, it asks for in that order.
-    pub(crate) fn climbs_to(&self, later: &Request) -> bool {
-        let up = |(a, b): (&Key, &Key)| in_order(a, b) == Some(std::cmp::Ordering::Less);
+    pub(crate) fn climbs_to(&self, later: &Request, rises: &[Rise]) -> bool {
+        let up = |(a, b): (&Key, &Key)| {
+            in_order(a, b) == Some(std::cmp::Ordering::Less) || rise(a, b, rises, self.strength >= later.strength)
+        };
         self.table == later.table
             && ((self.row.is_none() && later.row.is_none() && self.statement == later.statement)
                 || self.row.as_ref().zip(later.row.as_ref()).is_some_and(up))
@@ -174,11 +201,18 @@ fn is_array(value: &Value) -> bool {
     matches!(value, Value::ParameterArray(_))
 }
 
-/// `?` has no number: each is a value of its own.
-fn one(value: &Value, engine: Engine) -> Value {
-    match value {
-        Value::Parameter(_) if engine != Engine::Postgres => Value::Unknown,
-        other => other.clone(),
+/// Puts what a statement's parameters stand for in their place. `?` has no number: unless that is told, each is a value of
+/// its own.
+fn bind(rows: &mut Rows, statement: &Statement, engine: Engine) {
+    let Rows::Keys { keys, .. } = rows else { return };
+    for value in keys.iter_mut().flatten() {
+        if let Value::Parameter(n) = *value {
+            match statement.bindings.get(n) {
+                Some(bound) => *value = bound.clone(),
+                None if engine == Engine::Postgres && statement.bindings.is_empty() => {}
+                None => *value = Value::Unknown,
+            }
+        }
     }
 }
 
@@ -187,6 +221,27 @@ fn one(value: &Value, engine: Engine) -> Value {
 pub(crate) fn equal(a: &Literal, b: &Literal) -> bool {
     let plain = |literal: &Literal| literal.to_string().trim_matches('\'').trim_end().to_lowercase();
     a == b || plain(a) == plain(b)
+}
+
+/// Whether the first key's parameters rise to those of the second. `again`: a row that is asked for once more is not waited
+/// for, so that the two may be one.
+fn rise(a: &Key, b: &Key, rises: &[Rise], again: bool) -> bool {
+    if a.columns != b.columns {
+        return false;
+    }
+    for pair in a.values.iter().zip(&b.values) {
+        match pair {
+            (Value::Parameter(low), Value::Parameter(high)) if low != high => {
+                let last = a.columns.len() == 1;
+                return rises
+                    .iter()
+                    .any(|rise| rise.low == *low && rise.high == *high && (rise.strictly || (last && again)));
+            }
+            (a, b) if a == b && *a != Value::Unknown => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// The order of two keys of the same columns, where it is known.

@@ -171,7 +171,7 @@ impl Reader {
                     self.workload.kinds.push(kind);
                 }
                 if let Some(kind) = self.workload.kinds.last_mut() {
-                    kind.statements.push(Statement { text: text.to_owned(), place });
+                    kind.statements.push(Statement::written(text, place));
                 }
             }
         }

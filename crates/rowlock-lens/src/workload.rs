@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use rowlock_footprint::Isolation;
-use rowlock_footprint::{Schema, define};
+use rowlock_footprint::{Schema, Value, define};
 use serde::{Serialize, Serializer};
 
 use crate::report::Engine;
@@ -39,15 +40,74 @@ pub struct Kind {
     pub autocommit: bool,
     /// It ends by ROLLBACK.
     pub rolls_back: bool,
+    /// What logs showed of it; none for one that was written down.
+    pub seen: Option<Seen>,
+}
+
+/// What logs showed of a kind, over all transactions of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How many they were.
+    pub count: u64,
+    /// When the first of them ended, as written.
+    pub first: Option<String>,
+    /// When the last one did.
+    pub last: Option<String>,
+    /// Parameters that rose in each of them.
+    pub rises: Vec<Rise>,
+    /// How often one of them was rolled back by a deadlock, and its session then went on with the failed statement alone.
+    pub retried_in_part: u64,
+}
+
+/// Two parameters of a kind of which the second was never below the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rise {
+    /// The number of the first one, as in [`Value::Parameter`].
+    pub low: usize,
+    /// The number of the second one.
+    pub high: usize,
+    /// They were never equal either.
+    pub strictly: bool,
 }
 
 /// A statement of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// As it was written, without its semicolon.
+    /// As it was written, without its semicolon. In one of a log, keys that differ from one transaction to the next are
+    /// `$n` or `?`; other literals are those of the first transaction.
     pub text: String,
     /// Where.
     pub place: Place,
+    /// What the n-th parameter of the text stands for in its kind: a parameter that several statements can share, or a
+    /// value that it always had. Empty for one that was written down: there `$n` is the same in all, and each `?` is its own.
+    pub bindings: Vec<Value>,
+    /// How long its transaction had been idle before it.
+    pub idle: Option<Idle>,
+}
+
+/// How long transactions of a kind stood open without a statement, before one. Only of logs whose times have fractions of a
+/// second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// The longest.
+    pub longest: Duration,
+    /// How often it was longer than [`Idle::LONG`].
+    pub long: u64,
+    /// The log had the end of each statement before. Else their beginnings alone were told, and the time that these ran, or
+    /// waited, is in it.
+    pub net: bool,
+}
+
+impl Idle {
+    /// From here on it is counted as long.
+    pub const LONG: Duration = Duration::from_millis(100);
+}
+
+impl Statement {
+    /// One that was written down.
+    pub fn written(text: impl Into<String>, place: Place) -> Statement {
+        Statement { text: text.into(), place, bindings: Vec::new(), idle: None }
+    }
 }
 
 /// A line of an input.
