@@ -12,6 +12,7 @@ mod json;
 mod outcome;
 mod progress;
 mod scan;
+mod sources;
 mod style;
 mod table;
 mod tape;
