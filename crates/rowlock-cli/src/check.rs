@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use rowlock_lens::{Checked, Redactor};
+use rowlock_lens::{Checked, Level, Levels, Redactor};
 
 use crate::sources::{Inputs, Sources};
 use crate::style::Styles;
@@ -16,6 +16,7 @@ Examples:
   rowlock check --schema dump.sql scenarios/*.sql  with the schema of a dump
   pg_dump --schema-only shop > dump.sql            (or mysqldump --no-data)
   rowlock check --format json orders.sql | jq '.findings[].hazard'
+  rowlock check --hazard unbounded-wait orders.sql one hazard alone, also one that is else not told
   rowlock explain order-inversion                  what a hazard is
 
 A scenario is plain SQL with directives in comments:
@@ -31,7 +32,7 @@ A scenario is plain SQL with directives in comments:
 A literal is that value; $1 is one value in one transaction and any in another;
 each ? can be any. Each transaction can run several times at once.
 
-Exit codes: 0 no deadlock can be, 1 some can, 2 something could not be judged.";
+Exit codes: 0 nothing found but notes, 1 errors or warnings, 2 something could not be judged.";
 
 /// What `rowlock check` takes.
 #[derive(Args)]
@@ -39,6 +40,9 @@ Exit codes: 0 no deadlock can be, 1 some can, 2 something could not be judged.";
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
+    /// Look for this hazard alone (repeatable)
+    #[arg(long = "hazard", value_name = "NAME")]
+    hazards: Vec<String>,
     /// The form of the output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -64,16 +68,18 @@ pub(crate) struct CheckedFile {
 
 /// Runs it; returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let mut levels = Levels::default();
+    levels.limit(arguments.hazards.iter().map(String::as_str)).map_err(anyhow::Error::msg)?;
     let Inputs { workloads, failures } = arguments.sources.read()?;
     let files: Vec<CheckedFile> = workloads
         .into_iter()
         .map(|(file, workload)| {
-            let checked = rowlock_lens::check(&workload, &mut Redactor::new(arguments.show_values));
+            let checked = rowlock_lens::check_at(&workload, &levels, &mut Redactor::new(arguments.show_values));
             CheckedFile { file, checked }
         })
         .collect();
     let unread = !failures.is_empty() || files.iter().any(|file| !file.checked.unread.is_empty());
-    let found = files.iter().any(|file| !file.checked.findings.is_empty());
+    let found = files.iter().flat_map(|file| &file.checked.findings).any(|finding| finding.level > Level::Note);
     let mut out = io::BufWriter::new(io::stdout().lock());
     match arguments.format {
         Format::Text => text::checked(&mut out, &files, &failures, Styles::of_stdout())?,

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use rowlock_lens::{Finding, Unjudged};
+use rowlock_lens::{Finding, Level, Unjudged};
 use serde::Serialize;
 
 use crate::check::CheckedFile;
@@ -52,9 +52,12 @@ struct Assumed {
     assumed: String,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct CheckSummary {
     deadlocks: usize,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
     unreadable: usize,
     transactions: usize,
 }
@@ -94,7 +97,7 @@ pub(crate) fn checked(out: &mut impl Write, files: Vec<CheckedFile>, failures: V
         unreadable: Vec::new(),
         assumed: Vec::new(),
         failures,
-        summary: CheckSummary { deadlocks: 0, unreadable: 0, transactions: 0 },
+        summary: CheckSummary::default(),
     };
     for CheckedFile { file, checked } in files {
         document.summary.transactions += checked.transactions;
@@ -103,7 +106,11 @@ pub(crate) fn checked(out: &mut impl Write, files: Vec<CheckedFile>, failures: V
         let assumed = checked.assumed.into_iter().map(|assumed| Assumed { assumed });
         document.assumed.extend(assumed.map(|what| InFile { file: file.clone(), what }));
     }
-    document.summary.deadlocks = document.findings.len();
+    let count = |level| document.findings.iter().filter(|found| found.what.level == level).count();
+    document.summary.deadlocks = document.findings.iter().filter(|found| found.what.is_deadlock()).count();
+    document.summary.errors = count(Level::Error);
+    document.summary.warnings = count(Level::Warning);
+    document.summary.notes = count(Level::Note);
     document.summary.unreadable = document.unreadable.len();
     serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from)?;
     writeln!(out)?;

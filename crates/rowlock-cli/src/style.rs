@@ -4,11 +4,13 @@ use std::env::var_os;
 use std::io::{IsTerminal, stdout};
 
 use anstyle::{AnsiColor, Style};
+use rowlock_lens::Level;
 
 /// The styles of a text, all plain without colour.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Styles {
     pub(crate) error: Style,
+    pub(crate) warning: Style,
     pub(crate) title: Style,
     pub(crate) dim: Style,
     pub(crate) label: Style,
@@ -23,9 +25,19 @@ impl Styles {
         if no_color || dumb || !stdout().is_terminal() { Styles::default() } else { Styles::colored() }
     }
 
+    /// With the colour of a level for that of errors.
+    pub(crate) fn at(self, level: Level) -> Styles {
+        match level {
+            Level::Error => self,
+            Level::Warning => Styles { error: self.warning, ..self },
+            Level::Note | Level::Off => Styles { error: self.label, ..self },
+        }
+    }
+
     fn colored() -> Styles {
         Styles {
             error: AnsiColor::Red.on_default().bold(),
+            warning: AnsiColor::Yellow.on_default().bold(),
             title: Style::new().bold(),
             dim: Style::new().dimmed(),
             label: AnsiColor::Blue.on_default().bold(),

@@ -1,9 +1,12 @@
 //! The outcome for people, as a compiler tells errors: what, where, a table of who holds and who wants what, why, what to do.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
-use rowlock_lens::{Certainty, Finding, Group, HAZARDS, Hazard, Lock, Status};
+use rowlock_lens::{Certainty, Finding, Group, HAZARDS, Hazard, Level, Lock, Status};
 
 use crate::check::CheckedFile;
 use crate::outcome::{Outcome, Place};
@@ -73,25 +76,23 @@ fn group(out: &mut impl Write, group: &Group<Place>, styles: Styles) -> Result<(
 
 /// What `rowlock check` found.
 pub(crate) fn checked(out: &mut impl Write, files: &[CheckedFile], failures: &[String], styles: Styles) -> Result<()> {
-    let Styles { error, dim, .. } = styles;
+    let error = styles.error;
     for failure in failures {
         writeln!(out, "{error}could not{error:#} {failure}\n")?;
     }
-    let (mut found, mut unread, mut transactions) = (0, 0, 0);
+    let (mut found, mut unread, mut transactions) = (Counts::default(), 0, 0);
     for CheckedFile { file, checked } in files {
         for unjudged in &checked.unread {
             let of = unjudged.transaction.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
             writeln!(out, "{error}not judged{error:#} {}: a statement{of}: {}\n", unjudged.place, unjudged.reason)?;
         }
         for finding in &checked.findings {
-            title(out, finding, "possible deadlock", styles)?;
-            writeln!(out, "  {dim}-->{dim:#} {file} ({})", finding.engine)?;
-            body(out, finding, styles)?;
+            possible(out, finding, file, styles)?;
         }
         for assumed in &checked.assumed {
             remark(out, "assumed", &format!("{file}: {assumed}"), styles)?;
         }
-        found += checked.findings.len() as u64;
+        checked.findings.iter().for_each(|finding| found.add(finding));
         unread += checked.unread.len() as u64;
         transactions += checked.transactions as u64;
     }
@@ -99,12 +100,65 @@ pub(crate) fn checked(out: &mut impl Write, files: &[CheckedFile], failures: &[S
         0 => String::new(),
         n => format!("; {n} statement{} could not be judged", plural(n)),
     };
-    writeln!(
-        out,
-        "{found} possible deadlock{} of {transactions} transaction{}{unread}",
-        plural(found),
-        plural(transactions)
-    )?;
+    writeln!(out, "{found} of {transactions} transaction{}{unread}", plural(transactions))?;
+    Ok(())
+}
+
+/// How many findings there are of which sort.
+#[derive(Default)]
+struct Counts {
+    deadlocks: u64,
+    /// Of single transactions.
+    alone: BTreeMap<Reverse<Level>, u64>,
+}
+
+impl Counts {
+    fn add(&mut self, finding: &Finding) {
+        match finding.is_deadlock() {
+            true => self.deadlocks += 1,
+            false => *self.alone.entry(Reverse(finding.level)).or_default() += 1,
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} possible deadlock{}", self.deadlocks, plural(self.deadlocks))?;
+        for (Reverse(level), count) in &self.alone {
+            write!(f, ", {count} {level}{}", plural(*count))?;
+        }
+        Ok(())
+    }
+}
+
+/// What can be: a deadlock, or what one transaction shows by itself.
+fn possible(out: &mut impl Write, finding: &Finding, file: &str, styles: Styles) -> Result<()> {
+    let dim = styles.dim;
+    if finding.is_deadlock() {
+        let lowered = if finding.level == Level::Error { String::new() } else { format!(" ({})", finding.level) };
+        title(out, finding, "possible deadlock", styles)?;
+        writeln!(out, "  {dim}-->{dim:#} {file} ({}){lowered}", finding.engine)?;
+        return body(out, finding, styles);
+    }
+    let Some(transaction) = finding.transactions.first() else { return Ok(()) };
+    title(out, finding, &finding.level.to_string(), styles.at(finding.level))?;
+    let place = transaction.place.as_ref().map_or_else(|| file.to_owned(), ToString::to_string);
+    let name = transaction.origin.as_deref().unwrap_or_default();
+    writeln!(out, "  {dim}-->{dim:#} {place} ({}), transaction {name}\n", finding.engine)?;
+    let rows: Vec<Vec<Vec<String>>> = finding
+        .steps
+        .iter()
+        .map(|step| {
+            let line = step.place.as_ref().map(|place| place.line.to_string()).unwrap_or_default();
+            vec![vec![line], vec![step.statement.clone().unwrap_or_default()], vec![step.effect.clone()]]
+        })
+        .collect();
+    for line in draw(&["line", "statement", "what it does"], &rows, width() - 2) {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out)?;
+    remarks(out, finding, &[], styles)?;
+    writeln!(out)?;
     Ok(())
 }
 

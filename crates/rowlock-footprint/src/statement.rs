@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How deep a statement may nest. The parser's own bound is 50, which generated SQL can reach.
-const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Analysis<'_> {
     /// One statement, which is not empty.

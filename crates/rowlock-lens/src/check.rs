@@ -7,9 +7,11 @@ use std::collections::HashSet;
 use rowlock_footprint::{Cause, Schema, Value};
 use serde::Serialize;
 
+use crate::alone::alone;
 use crate::cycle::{Wait, cycles};
 use crate::explain::explain_possible;
-use crate::finding::Finding;
+use crate::finding::{Finding, Level};
+use crate::levels::Levels;
 use crate::report::{Certainty, Engine, LockRef, Object, Party, Report, Row};
 use crate::request::{Request, Requests, short};
 use crate::sql::Redactor;
@@ -21,7 +23,7 @@ const MOST_FINDINGS: usize = 200;
 /// What a check came to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
-    /// The deadlocks that can be, each kind once.
+    /// The deadlocks that can be, each kind once; then what single kinds of transactions show by themselves.
     pub findings: Vec<Finding>,
     /// Statements and definitions that could not be judged.
     pub unread: Vec<Unjudged>,
@@ -31,7 +33,8 @@ pub struct Checked {
     pub transactions: usize,
 }
 
-/// Finds the deadlocks that the transactions of a workload can come to, with each other and with themselves.
+/// Finds the deadlocks that the transactions of a workload can come to, with each other and with themselves, and the hazards
+/// that one of them is without any other.
 ///
 /// # What it takes to be so
 ///
@@ -54,6 +57,11 @@ pub struct Checked {
 /// # Ok::<_, rowlock_lens::ScenarioError>(())
 /// ```
 pub fn check(workload: &Workload, redactor: &mut Redactor) -> Checked {
+    check_at(workload, &Levels::default(), redactor)
+}
+
+/// [`check`], which tells each hazard at the level that `levels` gives it.
+pub fn check_at(workload: &Workload, levels: &Levels, redactor: &mut Redactor) -> Checked {
     let engine = workload.engine;
     let kinds: Vec<Requests> = workload.kinds.iter().map(|kind| Requests::of(kind, workload)).collect();
     let mut checked = Checked {
@@ -73,9 +81,23 @@ pub fn check(workload: &Workload, redactor: &mut Redactor) -> Checked {
     for cycle in &found.cycles {
         let known = signature(cycle, &kinds, &workload.kinds);
         if checked.findings.len() < MOST_FINDINGS && seen.insert(known) {
-            checked.findings.push(explain_possible(&report(cycle, &kinds, workload), redactor));
+            let finding = explain_possible(&report(cycle, &kinds, workload), redactor);
+            let level = levels.of(finding.hazard, finding.level);
+            if level != Level::Off {
+                checked.findings.push(Finding { level, ..finding });
+            }
         }
     }
+    let (findings, assumed) = alone(workload, levels, redactor);
+    // What a kind can deadlock by is told already.
+    let told = |alone: &Finding| {
+        let by = |finding: &Finding| finding.transactions.first().and_then(|transaction| transaction.origin.clone());
+        let shows = |other: &Finding| other.transactions.iter().any(|party| party.origin == by(alone));
+        checked.findings.iter().any(|other| other.hazard == alone.hazard && shows(other))
+    };
+    let findings: Vec<Finding> = findings.into_iter().filter(|finding| !told(finding)).collect();
+    checked.findings.extend(findings);
+    checked.assumed.extend(assumed);
     checked
 }
 

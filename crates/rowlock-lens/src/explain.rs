@@ -266,7 +266,8 @@ fn steps(report: &Report, transactions: &[Transaction]) -> Vec<Step> {
     for transaction in transactions {
         for lock in transaction.holds.iter().take(3) {
             let effect = format!("takes {}", lock.what);
-            steps.push(Step { transaction: transaction.name.clone(), statement: lock.statement.clone(), effect });
+            let (name, statement) = (transaction.name.clone(), lock.statement.clone());
+            steps.push(Step { transaction: name, statement, place: None, effect });
         }
     }
     let victim = report.victim.as_ref().map(|victim| victim.party);
@@ -277,7 +278,12 @@ fn steps(report: &Report, transactions: &[Transaction]) -> Vec<Step> {
         let by = transaction.blocked_by.as_deref().unwrap_or("another");
         let what = transaction.wants.as_ref().map(|lock| lock.what.as_str()).unwrap_or_default();
         let effect = format!("waits for {by}: {what}");
-        steps.push(Step { transaction: transaction.name.clone(), statement: transaction.statement.clone(), effect });
+        steps.push(Step {
+            transaction: transaction.name.clone(),
+            statement: transaction.statement.clone(),
+            place: transaction.place.clone(),
+            effect,
+        });
     }
     steps
 }

@@ -1,19 +1,55 @@
 //! What is told of a deadlock, ready to be shown in any form: text, JSON, and what comes later. All values are redacted
 //! already. A finding of `check`, which tells what can happen, has the same fields.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::report::{Certainty, Engine};
 use crate::workload::Place;
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+///
+/// ```
+/// use rowlock_lens::Level;
+///
+/// assert!(Level::Error > Level::Warning && Level::Warning > Level::Note);
+/// assert_eq!(Level::parse("warning"), Some(Level::Warning));
+/// assert_eq!(Level::Note.to_string(), "note");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Transactions fail, or can.
-    Error,
-    /// They wait longer than they must.
+    /// It is not told: no finding has this level.
+    Off,
+    /// It is told, and changes no exit code.
+    Note,
+    /// They wait longer than they must, or fail without need.
     Warning,
+    /// Transactions fail, or write what is wrong.
+    Error,
+}
+
+impl Level {
+    /// By the name that users write: `off`, `note`, `warning`, `error`.
+    pub fn parse(name: &str) -> Option<Level> {
+        [Level::Off, Level::Note, Level::Warning, Level::Error].into_iter().find(|level| level.name() == name)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Level::Off => "off",
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// How it is known.
@@ -41,7 +77,8 @@ pub struct Finding {
     pub format: &'static str,
     /// When, as written.
     pub time: Option<String>,
-    /// The transactions of the cycle; each waits for the one in its `blocked_by`.
+    /// The transactions of the cycle, of which each waits for the one in its `blocked_by`; or the one that shows the hazard by
+    /// itself.
     pub transactions: Vec<Transaction>,
     /// What happened, in an order in which it can have happened.
     pub steps: Vec<Step>,
@@ -59,6 +96,13 @@ pub struct Finding {
     pub notes: Vec<String>,
     /// What deadlocks of the same kind have in common: by it they are grouped.
     pub shape: String,
+}
+
+impl Finding {
+    /// Whether it tells of transactions that wait for each other, and not of one that hurts by itself.
+    pub fn is_deadlock(&self) -> bool {
+        self.status == Status::Happened || self.transactions.len() > 1
+    }
 }
 
 /// A transaction of the cycle.
@@ -109,6 +153,9 @@ pub struct Step {
     pub transaction: String,
     /// What was run, if it is known.
     pub statement: Option<String>,
+    /// `check` only: where it is written.
+    #[serde(rename = "where")]
+    pub place: Option<Place>,
     /// What it led to: `takes orders, id = <1>`, `waits for B`.
     pub effect: String,
 }

@@ -30,7 +30,9 @@
 //! What the server wrote is known; what follows from it is marked as inferred, with what it follows from; what nobody wrote is
 //! listed, with what to switch on to have it the next time. Nothing is guessed without saying so.
 
+mod alone;
 mod check;
+mod course;
 mod cycle;
 mod explain;
 mod finding;
@@ -39,6 +41,7 @@ mod format;
 mod group;
 mod hazard;
 mod innodb;
+mod levels;
 mod postgres;
 mod read;
 mod record;
@@ -52,12 +55,13 @@ mod untold;
 mod window;
 mod workload;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_at};
 pub use explain::{explain, report_shape};
 pub use finding::{Finding, Fix, Level, Lock, Status, Step, Transaction, Unknown, VictimTold};
 pub use format::{FORMATS, Format};
 pub use group::{Group, Groups};
 pub use hazard::{HAZARDS, Hazard};
+pub use levels::Levels;
 pub use read::{Reading, look_back, read};
 pub use record::{Field, Record};
 pub use report::{Certainty, Engine, LockRef, Object, Party, Report, Row, Victim, Weight};

@@ -201,17 +201,20 @@ fn is_array(value: &Value) -> bool {
     matches!(value, Value::ParameterArray(_))
 }
 
-/// Puts what a statement's parameters stand for in their place. `?` has no number: unless that is told, each is a value of
-/// its own.
-fn bind(rows: &mut Rows, statement: &Statement, engine: Engine) {
-    let Rows::Keys { keys, .. } = rows else { return };
-    for value in keys.iter_mut().flatten() {
-        if let Value::Parameter(n) = *value {
-            match statement.bindings.get(n) {
-                Some(bound) => *value = bound.clone(),
-                None if engine == Engine::Postgres && statement.bindings.is_empty() => {}
-                None => *value = Value::Unknown,
-            }
+/// Puts what a statement's parameters stand for in their place.
+pub(crate) fn bind(rows: &mut Rows, statement: &Statement, engine: Engine) {
+    if let Rows::Keys { keys, .. } = rows {
+        keys.iter_mut().flatten().for_each(|value| bind_value(value, statement, engine));
+    }
+}
+
+/// The same of one value. `?` has no number: unless that is told, each is a value of its own.
+pub(crate) fn bind_value(value: &mut Value, statement: &Statement, engine: Engine) {
+    if let Value::Parameter(n) = *value {
+        match statement.bindings.get(n) {
+            Some(bound) => *value = bound.clone(),
+            None if engine == Engine::Postgres && statement.bindings.is_empty() => {}
+            None => *value = Value::Unknown,
         }
     }
 }

@@ -88,7 +88,7 @@ impl Statement {
 }
 
 impl Verb {
-    fn of(text: &str, engine: Engine) -> Verb {
+    pub(crate) fn of(text: &str, engine: Engine) -> Verb {
         let shape = crate::sql::shape(text.get(..400).unwrap_or(text), engine);
         let whole = || crate::sql::shape(text, engine);
         let first = shape.split([' ', '(', ';']).find(|word| !word.is_empty()).unwrap_or_default();

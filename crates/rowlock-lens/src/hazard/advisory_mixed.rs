@@ -11,7 +11,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             that locks rows first and then asks for an advisory lock deadlocks with code that has the advisory lock and asks \
             for the rows. Session-level advisory locks even outlive COMMIT. Give them a rank of their own, before all rows: \
             ask for them first, in ascending order of their numbers, and never while rows are locked.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

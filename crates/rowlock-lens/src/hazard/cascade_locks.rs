@@ -10,7 +10,8 @@ pub(super) const HAZARD: Hazard = Hazard {
     about: "DELETE of a parent with ON DELETE CASCADE or SET NULL changes its children, in whatever order the index has them; \
             others that lock children first and the parent later meet it head on. Lock the parent first in every transaction that \
             touches its children, or delete the children yourself, in key order, before the parent.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

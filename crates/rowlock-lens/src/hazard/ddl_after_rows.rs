@@ -12,7 +12,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             of it. A transaction that has read or changed tables before already holds what others of its kind wait for. Run \
             DDL in a transaction of its own, with a short lock_timeout, and retry; lock tables first, in one LOCK TABLE that \
             names them all, in one order.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 /// Modes that a plain SELECT, INSERT, UPDATE or DELETE does not take on a table.

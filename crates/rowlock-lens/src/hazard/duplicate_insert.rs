@@ -14,7 +14,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             the same keys in opposite orders deadlock, on every engine. On InnoDB the duplicate check takes a shared lock, so \
             that three inserts of one key deadlock when the first rolls back. Sort the rows of a batch by their key, write each \
             batch by one statement, and put an INSERT that may meet its like in a transaction of its own.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

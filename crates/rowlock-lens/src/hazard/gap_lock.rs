@@ -14,7 +14,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             number of transactions can hold one gap, but none may insert into a gap that another holds. \"Look whether it is \
             there, else insert it\" therefore deadlocks with itself. Insert first and handle the duplicate, or use READ COMMITTED, \
             which does not lock those gaps.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

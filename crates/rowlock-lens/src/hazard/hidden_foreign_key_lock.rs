@@ -13,7 +13,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             No statement names that row, so that code which takes care of its order forgets it. Lock the parent first, with \
             the strength that the transaction will need (FOR NO KEY UPDATE on PostgreSQL, FOR UPDATE on InnoDB), at its place in \
             the order. On PostgreSQL an UPDATE of a parent's other columns does not conflict; DELETE and a change of its key do.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

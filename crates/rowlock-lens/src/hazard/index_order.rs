@@ -13,7 +13,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             and then the primary key's; an UPDATE that comes by the primary key and changes that column locks them the other way \
             round. Even autocommit statements deadlock so. Look the keys up first, without a lock, then lock and change by primary \
             key, in its order, and check the condition again under the lock.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

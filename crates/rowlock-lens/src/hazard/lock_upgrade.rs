@@ -13,7 +13,8 @@ pub(super) const HAZARD: Hazard = Hazard {
     about: "Two transactions hold one row in a weak mode (FOR SHARE, LOCK IN SHARE MODE, a foreign key's check), and each asks \
             for a stronger one: each waits for the other to let go of the weak one. Ask for the strength that will be needed at \
             once, at the first touch of the row.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

@@ -12,7 +12,8 @@ pub(super) const HAZARD: Hazard = Hazard {
     about: "One transaction locks a row of A and then one of B, another a row of B and then one of A; each is right by itself. \
             Rank the tables once for the whole system, and lock in ascending rank everywhere: what is needed late is locked early, \
             by a SELECT .. FOR UPDATE at its place, before the statement that changes it.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

@@ -10,7 +10,8 @@ pub(super) const HAZARD: Hazard = Hazard {
     about: "A trigger runs statements of its own in the transaction that fires it: a counter in a parent, an audit row, a \
             denormalised sum. Their locks come at a place in the order that the calling code does not see. Lock what the trigger \
             will touch before the statement that fires it, or move its work out of the transaction.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {

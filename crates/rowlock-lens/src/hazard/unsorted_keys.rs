@@ -12,7 +12,8 @@ pub(super) const HAZARD: Hazard = Hazard {
             scan the server chooses, meets its like that goes the other way round. Sort and de-duplicate the keys, and lock all \
             rows in that order by one statement, before the first change: on PostgreSQL SELECT .. ORDER BY key FOR NO KEY UPDATE \
             (UPDATE .. WHERE id IN (..) has no order), on InnoDB by FORCE INDEX (PRIMARY) with ORDER BY.",
-    judge,
+    judge: Some(judge),
+    ..Hazard::PLAIN
 };
 
 fn judge(case: &Case<'_>) -> Option<Verdict> {
