@@ -26,6 +26,7 @@
 //! | run a body on several engines | [`engines!`] |
 //! | step sessions by hand | [`Session`], from [`TestDb::session`] |
 //! | run a written schedule | [`TestDb::schedule`] |
+//! | run all interleavings of transactions | [`interleavings`], [`Stage`], from [`TestDb::stage`] |
 //! | see who waits | [`TestDb::waits`], [`TestDb::until_blocked`], [`Watch`] |
 //! | see what is locked | [`TestDb::held`], [`TestDb::would_wait`] |
 //! | lose a request or an answer, delay the network | [`Proxy`] |
@@ -38,11 +39,13 @@ mod database;
 mod engine;
 mod engines;
 pub mod guide;
+mod interleaving;
 mod probe;
 mod proxy;
 mod schedule;
 pub mod server;
 mod session;
+mod stage;
 mod waits;
 
 pub use cancel::{CancelAt, cancel_at};
@@ -50,9 +53,11 @@ pub use connection::{Answer, Connection, code, version};
 pub use database::{TestDb, absent, database, server_url};
 pub use engine::{Engine, Family};
 pub use engines::{TestOutput, present, run};
+pub use interleaving::{Turn, interleavings};
 pub use proxy::{Lost, Proxy};
 pub use schedule::{Step, Transcript};
 pub use session::{Outcome, Session};
 /// For the macros here, which name sqlx's drivers.
 pub use sqlx;
+pub use stage::{Ended, Stage};
 pub use waits::{Wait, Watch};

@@ -4,7 +4,7 @@
 //! server says that it waits for a lock, whichever is first; a blocked statement goes on, and `outcome` awaits its end.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
@@ -156,20 +156,25 @@ impl Session {
         }
     }
 
+    /// The outcome of the statement that was started, if it ends within `limit`.
+    pub(crate) async fn ended_within(&mut self, limit: Duration) -> Option<Outcome> {
+        let State::Running { task, .. } = &mut self.state else { panic!("session {} runs no statement", self.name) };
+        match tokio::time::timeout(limit, &mut *task).await {
+            Ok(Ok((connection, result))) => Some(self.ended(connection, result)),
+            Ok(Err(error)) => panic!("session {}: {error}", self.name),
+            Err(_) => None,
+        }
+    }
+
     /// Awaits the end of the statement, or the moment when the server says that it waits for a lock.
     pub async fn outcome_or_blocked(&mut self) -> Outcome {
         let since = Instant::now();
         loop {
-            let State::Running { sql, task } = &mut self.state else {
-                panic!("session {} runs no statement", self.name)
-            };
             // Most statements end before the first look.
-            if let Ok(joined) = tokio::time::timeout(POLL, &mut *task).await {
-                match joined {
-                    Ok((connection, result)) => return self.ended(connection, result),
-                    Err(error) => panic!("session {}: {error}", self.name),
-                }
+            if let Some(outcome) = self.ended_within(POLL).await {
+                return outcome;
             }
+            let State::Running { sql, .. } = &self.state else { panic!("session {} runs no statement", self.name) };
             if since.elapsed() > PATIENCE {
                 panic!("session {}: `{sql}` neither ends nor waits for a lock in {PATIENCE:?}", self.name);
             }

@@ -1,7 +1,7 @@
 //! What the driver says of waits and locks is what the servers do.
 
 use rowlock_footprint::Strength;
-use rowlock_testing::{Engine, Family, Outcome, TestDb};
+use rowlock_testing::{Engine, Family, Outcome, TestDb, interleavings};
 
 const TABLE: &str = "create table inventories (id int primary key, stock int not null, sku int unique);
                      insert into inventories values (20, 5, 1), (30, 5, 2)";
@@ -104,5 +104,40 @@ rowlock_testing::engines! { sqlite:
         a.run("commit").await;
         assert_eq!(db.held("inventories", "id = 20").await, None);
         assert_eq!(db.engine(), Engine::Sqlite);
+    }
+}
+
+rowlock_testing::engines! { servers:
+    /// MySQL writes the mover's thread to a waiting lock that an update moved to where the longer row stands.
+    async fn a_wait_is_seen_when_its_lock_was_moved(db: TestDb) {
+        db.execute("create table t (id int primary key, note varchar(100) not null)").await;
+        db.execute("insert into t values (1, 'a'), (2, 'b')").await;
+        let [mut a, mut b] = db.sessions(["a", "b"]).await;
+        a.run("begin").await;
+        a.run("update t set note = 'c' where id = 1").await;
+        b.start("select id from t where id = 1 for update");
+        b.assert_blocked_by(&a).await;
+        a.run("update t set note = 'much longer than it was before' where id = 1").await;
+        b.assert_blocked_by(&a).await;
+        a.run("commit").await;
+        assert!(b.outcome().await.is_done());
+    }
+
+    async fn a_stage_finds_the_interleaving_that_deadlocks(db: TestDb) {
+        db.execute("create table t (id int primary key, n int not null)").await;
+        db.execute("insert into t values (1, 0), (2, 0)").await;
+        let update = |id: u32| format!("update t set n = n + 1 where id = {id}");
+        let (up, down) = ([update(1), update(2)], [update(2), update(1)]);
+        let mut stage = db.stage(2, "read committed").await;
+        let orders = interleavings(&[2, 2], |_, _| true);
+        for (second, expected) in [(&up, 0), (&down, 4)] {
+            let mut deadlocks = 0;
+            for order in &orders {
+                let ended = stage.run(&[&up, second], order, None).await;
+                assert_eq!(ended.failures, []);
+                deadlocks += usize::from(ended.deadlock.is_some());
+            }
+            assert_eq!(deadlocks, expected);
+        }
     }
 }
