@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use rowlock_lens::{Engine as Lens, Redactor, Source, Workload, check, scenario};
-use rowlock_testing::{Engine, Family, Outcome, Session, TestDb};
+use rowlock_testing::{Engine, TestDb, interleavings};
 
 /// A page's two scenarios: what deadlocks, and what does not.
 fn page(name: &str) -> (String, String) {
@@ -31,110 +31,22 @@ async fn make(db: &TestDb, text: &str) {
     }
 }
 
-/// All ways to merge `a` steps of one with `b` of another; `true` is a step of the first.
-fn merges(a: usize, b: usize) -> Vec<Vec<bool>> {
-    if a == 0 || b == 0 {
-        return vec![vec![b == 0; a + b]];
-    }
-    let with = |first: bool, rest: Vec<Vec<bool>>| rest.into_iter().map(move |rest| [vec![first], rest].concat());
-    with(true, merges(a - 1, b)).chain(with(false, merges(a, b - 1))).collect()
-}
-
-/// One of two transactions while it runs.
-struct Run {
-    session: Session,
-    left: Vec<String>,
-    blocked: bool,
-}
-
-impl Run {
-    /// Looks at how the statement that runs stands; `true`: the server ended it to break a deadlock.
-    fn settle(&mut self, outcome: &Outcome) -> bool {
-        self.blocked = outcome.is_blocked();
-        if let Outcome::Failed { .. } = outcome {
-            self.left.clear();
-        }
-        outcome.is_deadlock()
-    }
-
-    async fn end(&mut self) {
-        let outcome = self.session.step("rollback").await;
-        assert!(outcome.is_done(), "{outcome}");
-    }
-}
-
-/// Runs two transactions in one order of their statements, as far as waits allow it; whether they deadlocked. Nothing stays:
-/// both end in ROLLBACK.
-async fn deadlocks(runs: &mut [Run; 2], order: &[bool]) -> bool {
-    let mut deadlocked = false;
-    for run in runs.iter_mut() {
-        let outcome = run.session.step("begin").await;
-        assert!(outcome.is_done(), "{outcome}");
-    }
-    let mut order = order.iter();
-    loop {
-        // A step of the one whose turn it is, or of the other while that one waits.
-        let turn = order.next().map(|first| usize::from(!first));
-        let ready = |run: &Run| !run.blocked && !run.left.is_empty();
-        let next = turn.filter(|at| ready(&runs[*at])).or_else(|| (0..2).find(|at| ready(&runs[*at])));
-        if let Some(at) = next {
-            let run = &mut runs[at];
-            let sql = run.left.remove(0);
-            let outcome = run.session.step(&sql).await;
-            deadlocked |= run.settle(&outcome);
-        } else if let Some(at) = (0..2).find(|at| !runs[*at].blocked && runs[1 - at].blocked) {
-            // It has nothing left to do: its end lets the other go on.
-            runs[at].end().await;
-            let outcome = runs[1 - at].session.outcome().await;
-            deadlocked |= runs[1 - at].settle(&outcome);
-            let outcome = runs[at].session.step("begin").await;
-            assert!(outcome.is_done(), "{outcome}");
-        } else if runs.iter().all(|run| run.blocked) {
-            // Both wait for each other, until the server ends one.
-            for run in runs.iter_mut() {
-                let outcome = run.session.outcome_or_blocked().await;
-                deadlocked |= run.settle(&outcome);
-            }
-        } else {
-            break;
-        }
-        // What one did can have let the other go on.
-        for run in runs.iter_mut().filter(|run| run.blocked) {
-            let outcome = run.session.outcome_or_blocked().await;
-            deadlocked |= run.settle(&outcome);
-        }
-    }
-    for run in runs.iter_mut() {
-        run.end().await;
-    }
-    deadlocked
-}
-
 /// How many interleavings of a scenario's two transactions deadlock, of how many.
 async fn run(db: &TestDb, workload: &Workload) -> (usize, usize) {
-    let sessions = db.sessions(["first", "second"]).await;
     let statements: Vec<Vec<String>> = workload
         .kinds
         .iter()
         .map(|kind| kind.statements.iter().map(|statement| statement.text.clone()).collect())
         .collect();
     let [first, second] = &statements[..] else { panic!("a page has two transactions") };
-    let mut runs = sessions.map(|session| Run { session, left: Vec::new(), blocked: false });
-    for (run, kind) in runs.iter_mut().zip(&workload.kinds) {
-        let level = workload.isolation_of(kind);
-        let sql = match db.family() {
-            Family::InnoDb => format!("set session transaction isolation level {level}"),
-            _ => format!("set session characteristics as transaction isolation level {level}"),
-        };
-        let outcome = run.session.step(&sql).await;
-        assert!(outcome.is_done(), "{outcome}");
+    let mut stage = db.stage(2).await;
+    for (at, kind) in workload.kinds.iter().enumerate() {
+        stage.isolation(at, &workload.isolation_of(kind).to_string()).await;
     }
-    let orders = merges(first.len(), second.len());
+    let orders = interleavings(&[first.len(), second.len()], |_, _| true);
     let mut count = 0;
     for order in &orders {
-        runs[0].left.clone_from(first);
-        runs[1].left.clone_from(second);
-        count += usize::from(deadlocks(&mut runs, order).await);
+        count += usize::from(stage.run(&[first, second], order, None).await.deadlock.is_some());
     }
     (count, orders.len())
 }

@@ -47,38 +47,30 @@ struct Player {
 }
 
 impl TestDb {
-    /// A stage for up to `transactions` at once. `isolation` as SQL has it (`read committed`).
-    pub async fn stage(&self, transactions: usize, isolation: &str) -> Stage {
+    /// A stage for up to `transactions` at once.
+    pub async fn stage(&self, transactions: usize) -> Stage {
         let mut players = Vec::new();
         for at in 0..transactions {
-            let session = self.session(&format!("transaction {at}")).await;
+            let mut session = self.session(&format!("transaction {at}")).await;
+            if self.family() == Family::Postgres {
+                // A deadlock is looked for when somebody has waited that long.
+                session.run("set deadlock_timeout = '2ms'").await;
+            }
             players.push(Player { session, left: Vec::new(), blocked: false, open: false });
         }
         let keeper = self.session("keeper").await;
-        let mut stage = Stage { family: self.family(), players, keeper, keeps: false, watch: Watch::on(self).await };
-        stage.isolation(isolation).await;
-        stage
+        Stage { players, keeper, keeps: false, family: self.family(), watch: Watch::on(self).await }
     }
 }
 
 impl Stage {
-    /// From now on transactions run at this isolation.
-    pub async fn isolation(&mut self, level: &str) {
-        let settings = match self.family {
-            // A deadlock is looked for when somebody has waited that long.
-            Family::Postgres => {
-                vec![
-                    format!("set default_transaction_isolation = '{level}'"),
-                    "set deadlock_timeout = '2ms'".to_owned(),
-                ]
-            }
-            _ => vec![format!("set session transaction isolation level {level}")],
+    /// From now on the transaction at that place runs at this isolation, as SQL has it: `read committed`.
+    pub async fn isolation(&mut self, at: usize, level: &str) {
+        let sql = match self.family {
+            Family::Postgres => format!("set session characteristics as transaction isolation level {level}"),
+            _ => format!("set session transaction isolation level {level}"),
         };
-        for player in &mut self.players {
-            for setting in &settings {
-                player.session.run(setting).await;
-            }
-        }
+        self.players[at].session.run(&sql).await;
     }
 
     /// Runs transactions in one order of their statements, as far as waits allow it, up to the first deadlock. `kept`: what

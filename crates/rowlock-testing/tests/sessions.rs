@@ -128,7 +128,7 @@ rowlock_testing::engines! { servers:
         db.execute("insert into t values (1, 0), (2, 0)").await;
         let update = |id: u32| format!("update t set n = n + 1 where id = {id}");
         let (up, down) = ([update(1), update(2)], [update(2), update(1)]);
-        let mut stage = db.stage(2, "read committed").await;
+        let mut stage = db.stage(2).await;
         let orders = interleavings(&[2, 2], |_, _| true);
         for (second, expected) in [(&up, 0), (&down, 4)] {
             let mut deadlocks = 0;
