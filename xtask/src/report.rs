@@ -25,6 +25,8 @@ pub(crate) struct Report {
     absent: BTreeMap<Engine, String>,
     counts: BTreeMap<Engine, Count>,
     remarks: Vec<String>,
+    /// The tests that failed, each with its program.
+    failures: Vec<String>,
     program: String,
     /// Inside a program's list of failures, which is passed on as it is.
     in_failures: bool,
@@ -57,6 +59,12 @@ impl Report {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.counts.extend(other.counts);
+        self.failures.extend(other.failures);
+    }
+
+    /// The failed tests, as they are to be told at the very end, where whoever reads a long log looks first.
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Takes a line of `cargo test`'s output; returns what a reader should see of it.
@@ -77,6 +85,9 @@ impl Report {
             }
         } else if let Some((name, outcome)) = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ")) {
             self.test(name, outcome);
+        } else if line.starts_with("test ") && line.ends_with(" seconds") {
+            // `test NAME has been running for over 60 seconds`: of a run that is ended from outside, the last that is known.
+            return Some(format!("    {}: {line}", self.program));
         } else if trimmed == "failures:" || self.in_failures || trimmed.starts_with("warning: unused") {
             self.in_failures |= trimmed == "failures:";
             return Some(line.to_owned());
@@ -85,6 +96,9 @@ impl Report {
     }
 
     fn test(&mut self, name: &str, outcome: &str) {
+        if outcome.starts_with("FAILED") {
+            self.failures.push(format!("{}: {name}", self.program));
+        }
         let Some(engine) = name.rsplit("::").next().and_then(Engine::named) else { return };
         let count = self.counts.entry(engine).or_default();
         match outcome.split(' ').next() {
@@ -190,10 +204,22 @@ mod tests {
              test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s\n",
         );
         assert_eq!(report.totals(), "2 passed, 1 failed, 1 skipped");
+        assert_eq!(report.failures(), ["tests/faults.rs: lost::pg15"]);
         assert_eq!(report.counts[&Engine::Pg15].failed, 1);
         assert_eq!(report.counts[&Engine::MySql].left_out, 1);
         assert!(shown.contains(&"boom".to_owned()), "{shown:?}");
         assert!(shown.last().is_some_and(|line| line.contains("tests/faults.rs") && line.contains("1 FAILED")));
+    }
+
+    #[test]
+    fn a_slow_test_is_told() {
+        let (report, shown) = read(
+            "     Running tests/faults.rs (target/debug/deps/faults-0123)\n\
+             test lost::pg18 has been running for over 60 seconds\n\
+             test lost::pg18 ... ok\n",
+        );
+        assert_eq!(shown, ["    tests/faults.rs: test lost::pg18 has been running for over 60 seconds"]);
+        assert!(report.failures().is_empty());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command, on servers of its own.
 
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -29,17 +32,70 @@ pub(crate) struct Task {
     /// Only this package
     #[arg(short, long)]
     package: Option<String>,
+    /// Run all of it so many times, and tell at the end what failed in which run
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    again: u32,
+    /// Keep every core busy meanwhile: no verdict may hang on how fast the machine is
+    #[arg(long)]
+    busy: bool,
     /// Only run tests, no other checks, and only tests whose names contain this
     filter: Option<String>,
 }
 
+/// A busy loop for each core, until it is dropped.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn start() -> Busy {
+        let busy = Busy(Arc::new(AtomicBool::new(true)));
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            let on = busy.0.clone();
+            std::thread::spawn(move || {
+                while on.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        busy
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 pub(crate) async fn run(task: Task) -> Result<()> {
+    let _busy = task.busy.then(Busy::start);
+    let mut failures = Vec::new();
+    for turn in 1..=task.again {
+        if task.again > 1 {
+            println!("\nrun {turn} of {}", task.again);
+        }
+        let (failed, interrupted) = once(&task).await?;
+        failures
+            .extend(failed.into_iter().map(|name| if task.again > 1 { format!("run {turn}: {name}") } else { name }));
+        if interrupted {
+            break;
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    println!("\nfailed:");
+    failures.iter().for_each(|name| println!("  {name}"));
+    std::process::exit(1)
+}
+
+/// Runs everything once; the names of what failed, and whether it was interrupted.
+async fn once(task: &Task) -> Result<(Vec<String>, bool)> {
     let since = Instant::now();
     let servers = if task.keep { Servers::standing()? } else { Servers::private()? };
     let mut report = Report::default();
-    let result = tokio::select! {
-        result = everything(&task, &servers, &mut report) => result,
-        interrupted = interrupted() => interrupted,
+    let (result, interrupted) = tokio::select! {
+        result = everything(task, &servers, &mut report) => (result, false),
+        interrupted = interrupted() => (interrupted, true),
     };
     if task.keep {
         println!("the servers stay up: `cargo xtask servers urls` tells where, `cargo xtask servers stop` ends them");
@@ -49,15 +105,17 @@ pub(crate) async fn run(task: Task) -> Result<()> {
     if report.failed > 0 && !task.keep {
         println!("failed tests keep their databases with `cargo xtask test --keep`");
     }
+    let mut failures = report.failures().to_vec();
     if let Err(error) = &result {
         println!("\nfailed: {error:#}");
         // So that the closing line cannot read as a success.
         report.failed = report.failed.max(1);
+        failures.push(error.to_string());
     }
     println!("\n{report}");
     println!("in {} s", since.elapsed().as_secs());
     println!("{}", report.totals());
-    if report.failed > 0 { std::process::exit(1) } else { Ok(()) }
+    Ok((failures, interrupted))
 }
 
 async fn everything(task: &Task, servers: &Servers, report: &mut Report) -> Result<()> {

@@ -62,9 +62,52 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// The last lines of a log.
-pub(super) fn tail(log: &Path) -> String {
+/// What a log says of a failure: its lines that tell of errors, wherever they stand (a program's farewell can be longer than
+/// any tail), and its last lines.
+pub(super) fn complaint(log: &Path) -> String {
+    const ERRORS: usize = 20;
+    const LAST: usize = 12;
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
+    let tells =
+        |line: &&&str| ["[ERROR]", "ERROR:", "FATAL:", "PANIC:", "rror: "].iter().any(|word| line.contains(word));
+    let errors: Vec<&str> = before.iter().filter(tells).copied().collect();
+    let errors = &errors[errors.len().saturating_sub(ERRORS)..];
+    let gap: &[&str] = if before.is_empty() { &[] } else { &[".."] };
+    [errors, gap, last].concat().join("\n")
+}
+
+/// Copies the logs of a server that did not come up to `kept`, since its folder is removed.
+pub(super) fn keep_logs(home: &Path, kept: &Path) -> Result<()> {
+    remove(kept)?;
+    fs::create_dir_all(kept)?;
+    for entry in fs::read_dir(home)?.flatten() {
+        if entry.file_name().to_string_lossy().ends_with("log") && entry.path().is_file() {
+            fs::copy(entry.path(), kept.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_told_before_a_long_farewell() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let log = dir.path().join("init.log");
+        let farewell: String = (0..30).map(|n| format!("for help, see page {n}\n")).collect();
+        fs::write(&log, format!("starting\n12:00:01 0 [ERROR] InnoDB: no space\n{farewell}")).expect("a log");
+        let told = complaint(&log);
+        assert!(told.starts_with("12:00:01 0 [ERROR] InnoDB: no space\n..\n"), "{told}");
+        assert!(told.ends_with("page 29") && !told.contains("starting"), "{told}");
+        fs::write(&log, "one line").expect("a log");
+        assert_eq!(complaint(&log), "one line");
+        assert_eq!(complaint(&dir.path().join("none")), "");
+        let kept = dir.path().join("failed/mariadb");
+        keep_logs(dir.path(), &kept).expect("logs are kept");
+        assert_eq!(fs::read_to_string(kept.join("init.log")).expect("it is there"), "one line");
+    }
 }

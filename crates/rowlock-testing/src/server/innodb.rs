@@ -64,8 +64,13 @@ pub(super) fn command(servers: &Servers, engine: Engine, home: &Path, port: u16)
 pub(super) async fn prepare(servers: &Servers, engine: Engine, home: &Path) -> Result<()> {
     installed(servers, engine)?;
     fs::write(home.join("init.sql"), ROOT)?;
+    run(initialise(servers, engine, home), &home.join("init.log")).await
+}
+
+/// The program that makes the data folder.
+fn initialise(servers: &Servers, engine: Engine, home: &Path) -> Command {
     let data = option("datadir", &home.join("data"));
-    let command = if engine == Engine::MySql {
+    let mut command = if engine == Engine::MySql {
         let mut command = program(servers, engine);
         command.args(["--initialize-insecure", "--secure-file-priv=NULL"]).arg(data);
         command
@@ -75,7 +80,11 @@ pub(super) async fn prepare(servers: &Servers, engine: Engine, home: &Path) -> R
         command.args(["--skip-test-db", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"]);
         command
     };
-    run(command, &home.join("init.log")).await
+    // Never the machine's: each of these programs removes, when it starts, all `#sql*` files of its temporary folder, and with
+    // them the temporary tables of whoever else is being initialised ("Unknown table 'mysql.tmp_user_sys'", about one in 50
+    // where three start at once).
+    command.arg(option("tmpdir", home));
+    command
 }
 
 /// The server's program with its first options.
@@ -100,4 +109,19 @@ fn libraries(root: &Path) -> PathBuf {
 
 fn option(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn none_shares_its_temporary_folder() {
+        let servers = Servers::standing().expect("the servers' folder");
+        for engine in [Engine::MariaDb, Engine::MySql] {
+            let home = Path::new("/servers/one");
+            let command = initialise(&servers, engine, home);
+            assert!(command.get_args().any(|argument| argument == "--tmpdir=/servers/one"), "{engine}: {command:?}");
+        }
+    }
 }

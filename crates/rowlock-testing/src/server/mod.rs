@@ -8,6 +8,7 @@
 //! <base>/pg18, <base>/mysql     programs that no Debian 12 package brings (xtask puts them there)
 //! <base>/run/<name>/            the standing servers of `cargo xtask servers start`
 //! <base>/test-<pid>-<n>/<name>/ the servers of one test run; `lock` is held while that run lives
+//! <base>/failed/<name>-<pid>/   the logs of a server that did not come up at its first try
 //! ```
 
 mod folder;
@@ -17,7 +18,7 @@ mod postgres;
 mod process;
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::{Engine, Family};
-use folder::{open_folder, remove, stop_all, stop_one, sweep, tail};
+use folder::{complaint, keep_logs, open_folder, remove, stop_all, stop_one, sweep};
 use process::{Account, Process};
 
 /// A folder of servers.
@@ -100,7 +101,8 @@ impl Servers {
         self
     }
 
-    /// Starts a server, or returns the one that runs here already.
+    /// Starts a server, or returns the one that runs here already. One that does not come up is tried once more, while no
+    /// other server is being started; the logs of its first try are kept below `<base>/failed`.
     pub async fn start(&self, engine: Engine) -> Result<Server> {
         let home = self.home(engine);
         // Two commands that start the same server at once: the second waits, and finds it running.
@@ -109,7 +111,18 @@ impl Servers {
         if let Some(server) = self.running(engine) {
             return Ok(server);
         }
-        self.start_fresh(engine, &home).await.with_context(|| format!("start {engine} in {}", home.display()))
+        let starts = File::create(self.base.join("starts.lock"))?;
+        until_locked(|| starts.try_lock_shared()).await?;
+        let first = match self.start_fresh(engine, &home).await {
+            Ok(server) => return Ok(server),
+            Err(error) => error.context(format!("start {engine} in {}", home.display())),
+        };
+        starts.unlock()?;
+        let kept = self.base.join("failed").join(format!("{}-{}", engine.name(), std::process::id()));
+        keep_logs(&home, &kept)?;
+        eprintln!("{first:#}\n{engine} did not come up; once more, alone (its logs are kept in {})", kept.display());
+        until_locked(|| starts.try_lock()).await?;
+        self.start_fresh(engine, &home).await.with_context(|| format!("start {engine} in {}, again", home.display()))
     }
 
     async fn start_fresh(&self, engine: Engine, home: &Path) -> Result<Server> {
@@ -229,13 +242,24 @@ async fn ready(engine: Engine, url: &str, process: Process, home: &Path) -> Resu
             Err(error) => error,
         };
         if !process.alive() {
-            bail!("process {} ended; its log says:\n{}", process.pid(), tail(&home.join("log")));
+            bail!("process {} ended; its log says:\n{}", process.pid(), complaint(&home.join("log")));
         }
         if since.elapsed() > Duration::from_secs(60) {
             process.stop("KILL")?;
-            bail!("no answer in 60 s ({error:#}); its log says:\n{}", tail(&home.join("log")));
+            bail!("no answer in 60 s ({error:#}); its log says:\n{}", complaint(&home.join("log")));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits for a file's lock without blocking the thread, on which its holder may be running.
+async fn until_locked(lock: impl Fn() -> Result<(), TryLockError>) -> Result<()> {
+    loop {
+        match lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(TryLockError::Error(error)) => return Err(error).context("lock the starts of servers"),
+        }
     }
 }
 
@@ -261,5 +285,5 @@ async fn run(command: std::process::Command, log: &Path) -> Result<()> {
     let status = command.stdout(out.try_clone()?).stderr(out).status().await;
     let program = command.as_std().get_program().to_owned();
     let status = status.with_context(|| format!("run {}", program.display()))?;
-    if status.success() { Ok(()) } else { bail!("{status}:\n{}", tail(log)) }
+    if status.success() { Ok(()) } else { bail!("{status}:\n{}", complaint(log)) }
 }
