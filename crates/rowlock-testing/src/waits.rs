@@ -23,7 +23,7 @@ use crate::connection::{Answer, Connection};
 use crate::{Engine, TestDb};
 
 /// How long a wait that a test expects may take to come about.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at a server's views.
 pub(crate) const POLL: Duration = Duration::from_millis(2);
 
@@ -81,6 +81,14 @@ impl Watch {
         Watch { engine: db.engine(), name: db.name().to_owned(), connection: db.connect().await }
     }
 
+    /// Watches the database of `url` on a server that is no test's shared one.
+    ///
+    /// # Errors
+    /// Where the server cannot be connected to.
+    pub async fn at(engine: Engine, url: &str) -> anyhow::Result<Watch> {
+        Ok(Watch { engine, name: url.to_owned(), connection: Connection::open(engine, url).await? })
+    }
+
     /// All waits in the database at this moment.
     pub async fn waits(&mut self) -> Vec<Wait> {
         match self.look().await {
@@ -119,6 +127,15 @@ impl Watch {
             if since.elapsed() > PATIENCE {
                 panic!("{sessions} sessions were to wait in {}; after {PATIENCE:?} it is {waits:?}", self.name);
             }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Polls until session `id` waits for a lock, of whomever.
+    pub async fn until_waiting(&mut self, id: i64) {
+        let since = Instant::now();
+        while !self.waiting().await.contains(&id) {
+            assert!(since.elapsed() <= PATIENCE, "session {id} of {} was to wait, and does not", self.name);
             tokio::time::sleep(POLL).await;
         }
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rowlock_testing::server::{Server, Servers};
-use rowlock_testing::{Connection, Engine, Family, code, present};
+use rowlock_testing::{Connection, Engine, Family, Watch, code, present};
 
 /// What a test may take, with the start of its server.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -62,7 +62,7 @@ impl Ground {
             let _ = a.run("rollback").await;
             result
         });
-        self.until_waiting(first).await;
+        Watch::at(self.server.engine, &self.server.url).await.unwrap().until_waiting(first).await;
         let own = b.run(deadlock.b[1]).await.map(drop);
         let _ = b.run("rollback").await;
         let other = waiting.await.unwrap();
@@ -89,6 +89,7 @@ impl Ground {
             connection.run(&update(row)).await.unwrap();
             connections.push(connection);
         }
+        let mut watch = Watch::at(self.server.engine, &self.server.url).await.unwrap();
         let mut running = Vec::new();
         for (row, mut connection) in connections.into_iter().enumerate() {
             let sql = update((row + 1) % 3);
@@ -98,7 +99,7 @@ impl Ground {
                 result
             }));
             if row < 2 {
-                self.until_waiting(ids[row]).await;
+                watch.until_waiting(ids[row]).await;
             }
         }
         let mut failed = Vec::new();
@@ -131,30 +132,6 @@ impl Ground {
             run += 1;
         }
         run
-    }
-
-    /// Until the server says that a session waits for a lock.
-    async fn until_waiting(&self, session: i64) {
-        let mut watch = self.connect().await;
-        let query = match self.server.engine.family() {
-            Family::Postgres => {
-                format!(
-                    "select count(*)::text from pg_stat_activity where pid = {session} and wait_event_type = 'Lock'"
-                )
-            }
-            _ => format!(
-                "select cast(count(*) as char) from information_schema.innodb_trx \
-                 where trx_mysql_thread_id = {session} and trx_state = 'LOCK WAIT'"
-            ),
-        };
-        loop {
-            let answer = watch.run(&query).await.unwrap();
-            if answer.value() == Some("1") {
-                return;
-            }
-            // MariaDB fills the view again only when nobody has read it for 100 ms.
-            tokio::time::sleep(Duration::from_millis(120)).await;
-        }
     }
 }
 
