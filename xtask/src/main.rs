@@ -1,7 +1,6 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask servers`, `cargo xtask bench`.
 
-// What these commands print is what they are for.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "what these commands print is what they are for")]
 
 mod bench;
 mod command;
@@ -12,7 +11,8 @@ mod servers;
 mod step;
 mod test;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -34,10 +34,18 @@ enum Task {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    match Cli::parse().task {
+async fn main() -> ExitCode {
+    let done = match Cli::parse().task {
         Task::Test(task) => test::run(task).await,
         Task::Servers(task) => servers::run(task).await,
         Task::Bench(task) => bench::run(task).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Its causes, and no backtrace: what failed is a program or a server, and not this one.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -18,9 +18,9 @@ rowlock::lock_order! {
 /// A row of it.
 #[derive(Clone, Copy, Debug, sqlx::FromRow)]
 pub(crate) struct Row {
-    #[allow(dead_code)] // Decoded because a service would.
+    #[allow(dead_code, reason = "decoded because a service would")]
     pub(crate) id: i64,
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "decoded because a service would")]
     pub(crate) n: i64,
 }
 

@@ -8,8 +8,7 @@
 //! durations, and a deadlock every 3,000 lines. Both programs run in turn, five times; the file is in the page cache. Without
 //! an argument 256 MB are made. `--gzip` and `--zstd` go through the same log compressed, if the programs are there.
 
-// What a measurement prints is what it is for.
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(clippy::print_stdout, missing_docs, reason = "what a measurement prints is what it is for")]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -2,7 +2,7 @@
 //!
 //! Each test starts a server of its own: its log must hold these deadlocks alone, and its settings change.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 #[path = "live/ground.rs"]
 mod ground;

@@ -1,5 +1,5 @@
 //! What a dump defines, read.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use rowlock_footprint::{Action, Dialect, Schema, Table, TableName, UniqueKey, define};
 

@@ -1,6 +1,6 @@
 //! Statements of all kinds, one a line in `readable/*.sql`: the model reads every one of them. What each locks is in the
 //! fixtures; here it is only that the parser, with what `simplify` and `locking` take out for it, knows the language.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! What `check` finds, what it leaves out, and that no input makes it panic.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use proptest::prelude::*;
 use rowlock_lens::{Checked, Engine, Redactor, Source, check, scenario};

@@ -52,8 +52,7 @@ fn expand(order: &Declaration) -> proc_macro2::TokenStream {
         quote! {
             #[doc = #doc]
             #(#attributes)*
-            // What is only written by statements has a place all the same.
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "what only statements write has a place all the same")]
             #declared
             impl ::rowlock::Resource for #ident {
                 type Order = #name;

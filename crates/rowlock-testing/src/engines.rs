@@ -46,7 +46,7 @@ macro_rules! engines_of {
     ([$($engine:ident)+] $(#[$meta:meta])* async fn $name:ident($db:ident: $ty:ty) $(-> $output:ty)? $body:block $($rest:tt)*) => {
         #[cfg(test)]
         mod $name {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "a test body may use nothing of its file")]
             use super::*;
             $(#[$meta])*
             async fn body($db: $ty) $(-> $output)? $body
@@ -62,7 +62,7 @@ macro_rules! engines_of {
     ([$($engine:ident)+] $(#[$meta:meta])* async fn $name:ident<$driver:ident: $bound:path>($db:ident: $ty:ty) $(-> $output:ty)? $body:block $($rest:tt)*) => {
         #[cfg(test)]
         mod $name {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "a test body may use nothing of its file")]
             use super::*;
             $(#[$meta])*
             async fn body<$driver: $bound>($db: $ty) $(-> $output)? $body

@@ -32,7 +32,7 @@ pub async fn tables() -> TestDb {
 #[macro_export]
 macro_rules! guide {
     ($db:ident => $($block:tt)*) => {
-        #[allow(unused_imports)]
+        #[allow(unused_imports, reason = "a page uses a part of this")]
         use ::rowlock::{Before, Result, Start};
         ::rowlock::lock_order! {
             pub order Shop {
@@ -43,18 +43,18 @@ macro_rules! guide {
                 User      => "users"       (email: String),
             }
         }
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a page uses a part of this")]
         #[derive(Debug, ::sqlx::FromRow)]
         struct OrderRow { id: i64, status: String, account: i64 }
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a page uses a part of this")]
         #[derive(Debug, ::sqlx::FromRow)]
         struct Stock { id: i64, stock: i64 }
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a page uses a part of this")]
         #[derive(Debug, ::sqlx::FromRow)]
         struct AccountRow { id: i64, balance: i64 }
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a page uses a part of this")]
         type Db = ::rowlock::Db<::sqlx::Sqlite>;
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a page uses a part of this")]
         type Tx<L> = ::rowlock::Tx<::sqlx::Sqlite, L>;
 
         let run = async {

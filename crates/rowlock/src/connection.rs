@@ -122,8 +122,7 @@ impl<E: Engine> Connection<E> {
     }
 
     pub(crate) fn get(&mut self) -> &mut E::Connection {
-        // `inner` is taken by `drop` alone.
-        #[allow(clippy::expect_used)]
+        #[allow(clippy::expect_used, reason = "`inner` is taken by `drop` alone")]
         self.inner.as_mut().expect("a connection is there until it is dropped")
     }
 

@@ -70,7 +70,7 @@ impl<R: Resource> Counter<R> {
     }
 
     /// Adds each quantity, up to what the column can hold or to [`at_most`](Change::at_most). A negative quantity is an error.
-    #[allow(clippy::should_implement_trait)] // It is the other of `subtract`.
+    #[allow(clippy::should_implement_trait, reason = "it is the other of `subtract`")]
     pub fn add<K: AsKey<R::Key>>(self, items: impl IntoIterator<Item = (K, i64)>) -> Change<R> {
         let items = items.into_iter().map(|(key, by)| (key.as_key(), by, Op::Add(by.into()), Interval::ALL));
         self.change(items, false)

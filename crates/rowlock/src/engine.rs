@@ -102,7 +102,7 @@ pub struct Road {
 }
 
 /// What rowlock asks of an engine. Not for users: reach the engine through [`Db`](crate::Db) and [`Tx`](crate::Tx).
-#[allow(clippy::type_complexity)] // The types are sqlx's own.
+#[allow(clippy::type_complexity, reason = "the types are sqlx's own")]
 pub trait Driver: Database {
     // --- what sqlx's Executor does on a connection, made nameable for generic code ---
 

@@ -126,6 +126,15 @@ mod tests {
         Ticker::start(&Handle::current())
     }
 
+    /// Looks once a tick. The limit is no verdict on speed: without it a fault would hang.
+    async fn until(what: &str, is_so: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !is_so() {
+            assert!(since.elapsed() < Duration::from_secs(120), "{what}: not after two minutes");
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_is_answered_is_given() {
         let ticker = ticker();
@@ -152,9 +161,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_rests_is_woken() {
         let ticker = ticker();
-        while !ticker.resting.load(SeqCst) {
-            tokio::time::sleep(TICK).await;
-        }
+        until("it rests", || ticker.resting.load(SeqCst)).await;
         let until = Instant::now() + COARSE + TICK;
         assert_eq!(ticker.timeout_at(until, pending::<()>()).await, None);
     }
@@ -163,13 +170,9 @@ mod tests {
     async fn it_ends_with_its_owner() {
         let ticker = ticker();
         let wake = ticker.wake.clone();
-        while !ticker.resting.load(SeqCst) {
-            tokio::time::sleep(TICK).await;
-        }
+        until("it rests", || ticker.resting.load(SeqCst)).await;
         drop(ticker);
         // The task had the other clone.
-        while Arc::strong_count(&wake) > 1 {
-            tokio::time::sleep(TICK).await;
-        }
+        until("its task ends", || Arc::strong_count(&wake) == 1).await;
     }
 }

@@ -65,8 +65,7 @@ impl<E: Engine, L> Tx<E, L> {
     }
 
     pub(crate) fn inner(&mut self) -> &mut Inner<E> {
-        // `inner` is taken by `at` and `drop` alone, which consume the Tx.
-        #[allow(clippy::expect_used)]
+        #[allow(clippy::expect_used, reason = "`inner` is taken by `at` and `drop` alone, which consume the Tx")]
         self.inner.as_mut().expect("a Tx has its state until it is consumed")
     }
 
@@ -158,7 +157,7 @@ impl<E: Engine, L> Tx<E, L> {
 
     /// What the transaction holds, as far as rowlock knows.
     pub fn held(&self) -> &crate::Held {
-        #[allow(clippy::expect_used)] // As in `inner`.
+        #[allow(clippy::expect_used, reason = "`inner` is taken by `at` and `drop` alone, which consume the Tx")]
         &self.inner.as_ref().expect("a Tx has its state until it is consumed").held
     }
 }

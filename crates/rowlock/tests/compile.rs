@@ -6,7 +6,7 @@
 //! A message is rowlock's words in the compiler's frame, and the frame changes from version to version. So another
 //! compiler than the one that they were recorded with is held to the words alone: the lines that begin with `error`.
 
-#![allow(clippy::unwrap_used)] // The helpers of a test fail as the test does.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test fail as the test does")]
 
 use std::{env, fs, path::Path, process::Command};
 

@@ -1,6 +1,6 @@
 //! Who cannot have a row at once, or not for long, is told so by one type; and who waits for a hot row does not wait on the
 //! pool's connections.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 #[allow(dead_code, reason = "these tests open databases with pools of their own")]
 mod support;

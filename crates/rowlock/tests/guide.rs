@@ -1,6 +1,6 @@
 //! The guide hangs together: each page is a doc test, is named on its first page, and links to what is there.
 
-#![allow(clippy::unwrap_used)] // The helpers of a test fail as the test does.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test fail as the test does")]
 
 use std::{fs, path::Path};
 

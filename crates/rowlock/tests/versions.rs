@@ -1,5 +1,5 @@
 //! Rows with a version are written from the version that was read, or not at all; and it is told which, and why.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::{
     sync::{

@@ -3,8 +3,7 @@
 //!
 //! SQLite in memory, one connection, one thread: no server, and nothing else that allocates meanwhile.
 
-// Its lines are what it is for: the bench reads them.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "its lines are what it is for: the bench reads them")]
 
 use std::alloc::System;
 

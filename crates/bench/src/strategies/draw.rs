@@ -43,7 +43,6 @@ impl Spread {
     }
 }
 
-// Its parameters are constants that it takes.
-#[allow(clippy::expect_used)]
+#[allow(clippy::expect_used, reason = "its parameters are constants that it takes")]
 static ZIPF: LazyLock<Zipf<f64>> =
     LazyLock::new(|| Zipf::new(ROWS as f64, 1.0).expect("rows, and an exponent above zero"));

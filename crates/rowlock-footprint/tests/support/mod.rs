@@ -1,5 +1,5 @@
 //! The schema that the tests share: a small order system with one of each trap.
-#![allow(unreachable_pub, dead_code)]
+#![allow(unreachable_pub, dead_code, reason = "each test uses a part of this")]
 
 use rowlock_footprint::{Action, Column, Dialect, ForeignKey, Schema, Table, TableName, UniqueKey};
 

@@ -11,7 +11,7 @@ pub(crate) struct Known {
     pattern: &'static str,
     /// Which kind, by `Difference::word`.
     difference: &'static str,
-    #[allow(dead_code)] // Read by people, and printed when it no longer holds.
+    #[allow(dead_code, reason = "read by people, and printed when it no longer holds")]
     reason: &'static str,
 }
 

@@ -12,7 +12,7 @@ rowlock::lock_order! {
 }
 
 /// A row of any of the three.
-#[allow(dead_code)] // Each test file uses a part of this.
+#[allow(dead_code, reason = "each test file uses a part of this")]
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct Row {
     pub(crate) id: i64,
