@@ -13,8 +13,12 @@ use crate::{KeyValue, check::Report, failure::Failure};
 
 /// An error of rowlock's own, or of the database through it.
 ///
-/// Inside sqlx's executor calls (`sqlx::query(..).execute(&mut tx)`) these travel in [`sqlx::Error::Configuration`];
-/// `From<sqlx::Error>` takes them out again.
+/// Inside sqlx's executor calls (`sqlx::query(..).execute(&mut tx)`) these travel in [`sqlx::Error::Configuration`], whose
+/// message puts its own words before theirs. `From<sqlx::Error>` takes them out again, and [`Error::of`] finds them in any
+/// error that has one among its causes.
+///
+/// A message does not repeat that of its cause, which is its [`source`](std::error::Error::source): print the chain
+/// (`{:#}` of anyhow and eyre). ([`Error::Database`] speaks as sqlx does, which repeats.)
 ///
 /// ```
 /// # rowlock_testing::guide! { db =>
@@ -80,7 +84,7 @@ pub enum Error {
 
     /// The connection was lost at COMMIT and there was no commit token to ask, or it could not be asked: the transaction
     /// is committed wholly or not at all, and which is not known.
-    #[error("{kind}: the answer to COMMIT was lost; use `.commit_token(true)` to have it resolved: {source}")]
+    #[error("{kind}: the answer to COMMIT was lost; use `.commit_token(true)` to have it resolved")]
     CommitUnknown {
         /// The kind of transaction.
         kind: KindName,
@@ -188,7 +192,7 @@ pub enum Error {
     },
 
     /// The transaction that a merged request shared with others failed, and each of them with it.
-    #[error("{kind}: the transaction of {requests} merged requests failed: {source}")]
+    #[error("{kind}: the transaction of {requests} merged requests failed")]
     Merged {
         /// The kind of transaction.
         kind: KindName,
@@ -219,7 +223,7 @@ pub enum Error {
     },
 
     /// A merger's ledger is not there, or is not what `ledger_sql` makes.
-    #[error("the ledger `{table}` cannot be used; make it with the SQL of `rowlock::ledger_sql`: {source}")]
+    #[error("the ledger `{table}` cannot be used; make it with the SQL of `rowlock::ledger_sql`")]
     Ledger {
         /// The table's name, as it was given.
         table: String,
@@ -258,6 +262,29 @@ impl Error {
             Error::Merged { source, .. } => source.root(),
             error => error,
         }
+    }
+
+    /// The error of rowlock's among an error and its causes, through anyhow, sqlx, or a type of one's own that gives its
+    /// cause by `source()`. An error type with `#[from] sqlx::Error` beside `#[from] rowlock::Error` has it in either. (A variant
+    /// that is `#[error(transparent)]` gives not what it holds but the cause of that: match on the variant first.)
+    ///
+    /// ```
+    /// # rowlock_testing::guide! { db =>
+    /// use rowlock::Error;
+    ///
+    /// let result = db.transaction(async |mut tx| {
+    ///     sqlx::query("update orders set status = 'paid' where status = 'new'").execute(&mut tx).await?; // refused
+    ///     anyhow::Ok(())
+    /// });
+    /// let error = result.await.unwrap_err();
+    /// assert!(error.downcast_ref::<Error>().is_none(), "it is a sqlx::Error");
+    /// assert!(matches!(Error::of(error.as_ref()), Some(Error::Refused(_))));
+    /// # }
+    /// ```
+    pub fn of<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Error> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+            error.downcast_ref::<Error>().or_else(|| error.downcast_ref::<Arc<Error>>().map(|shared| &**shared))
+        })
     }
 
     /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
@@ -436,4 +463,49 @@ fn named(resource: &str, keys: &[KeyValue]) -> String {
 
 fn how_long(waited: Option<Duration>) -> String {
     waited.map_or(String::new(), |d| format!(", waited for {d:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    fn kind() -> KindName {
+        KindName::named("pay")
+    }
+
+    #[test]
+    fn a_message_does_not_repeat_its_cause() {
+        let lost = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
+        let unknown = Error::CommitUnknown { kind: kind(), source: lost() };
+        let ledger = Error::Ledger { table: "ledger".into(), source: sqlx::Error::RowNotFound };
+        let merged = Error::Merged { kind: kind(), requests: 2, source: Arc::new(Error::Closed { kind: kind() }) };
+        for error in [unknown, ledger, merged] {
+            let cause = error.source().unwrap_or_else(|| panic!("{error}: no cause"));
+            assert!(!error.to_string().contains(&cause.to_string()), "{error}");
+        }
+    }
+
+    #[test]
+    fn it_is_found_among_the_causes_of_any_error() {
+        #[derive(Debug, thiserror::Error)]
+        enum Own {
+            #[error("sqlx")]
+            Sqlx(#[from] sqlx::Error),
+            #[error(transparent)]
+            Rowlock(#[from] Error),
+            #[error("nothing of rowlock's")]
+            Other,
+        }
+        let closed = || Error::Closed { kind: kind() };
+        let shared = Own::Rowlock(Error::Merged { kind: kind(), requests: 2, source: Arc::new(closed()) });
+        assert!(matches!(Error::of(&Own::Sqlx(closed().into())), Some(Error::Closed { .. })));
+        assert!(Error::of(&Own::Rowlock(closed())).is_none(), "transparent: its cause is that of what it holds");
+        assert!(matches!(Error::of(&shared).map(Error::root), Some(Error::Closed { .. })));
+        let context = anyhow::Error::from(sqlx::Error::from(closed())).context("while it was paid");
+        assert!(matches!(Error::of(context.as_ref()), Some(Error::Closed { .. })));
+        assert!(matches!(Error::of(&closed()), Some(Error::Closed { .. })));
+        assert!(Error::of(&Own::Other).is_none() && Error::of(&sqlx::Error::RowNotFound).is_none());
+    }
 }

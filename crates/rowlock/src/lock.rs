@@ -122,14 +122,15 @@ impl<E: Engine, R: Resource> Lock<E, R> {
         })
     }
 
-    /// Locks one row and gives it, if it is there and free: for [`existing`](Lock::existing) and
-    /// [`skip_locked`](Lock::skip_locked).
+    /// Locks one row and gives it, or `None` where there is no such row (as after [`existing`](Lock::existing)), or where it
+    /// is another transaction's and [`skip_locked`](Lock::skip_locked) was asked for. With several keys, those that are there
+    /// are locked, and the row of the smallest is given.
     pub fn fetch_optional<T>(self) -> Locked<E, R, Option<T>>
     where
         T: for<'r> FromRow<'r, E::Row> + Send + 'static,
     {
         Box::pin(async move {
-            let (tx, rows) = self.run().await?;
+            let (tx, rows) = self.existing().run().await?;
             let row = rows.first().map(T::from_row).transpose()?;
             Ok((tx, row))
         })

@@ -84,7 +84,7 @@ pub async fn receive<E: Store>(db: &Db<E>, event: &Event) -> Result<Receipt> {
 async fn apply<E: Store>(db: &Db<E>, payment: &Payment) -> Result<Receipt> {
     db.kind("payment event")
         .transaction(async |tx| {
-            let (mut tx, order) = tx.lock::<locks::Order>([payment.order]).existing().fetch_optional::<Order>().await?;
+            let (mut tx, order) = tx.lock::<locks::Order>([payment.order]).fetch_optional::<Order>().await?;
             if let Some(receipt) = known(&mut tx, &payment.event).await? {
                 return Ok(receipt);
             }

@@ -72,7 +72,7 @@ pub async fn place<E: Store>(db: &Db<E>, new: &NewOrder, wanted: &[NewLine], tak
 pub async fn cancel<E: Store>(db: &Db<E>, id: i64) -> Result<Order> {
     db.kind("cancel order")
         .transaction(async |tx| {
-            let (mut tx, order) = tx.lock::<locks::Order>([id]).existing().fetch_optional::<Order>().await?;
+            let (mut tx, order) = tx.lock::<locks::Order>([id]).fetch_optional::<Order>().await?;
             let mut order = order.ok_or(Error::NotFound { what: "order", id })?;
             order.lines = query_as::<E, Line>(SELECT_LINES).bind(id).fetch_all(&mut tx).await?;
             let mut tx = match order.status.as_str() {

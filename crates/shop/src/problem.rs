@@ -85,7 +85,7 @@ impl From<Error> for Problem {
             Error::NotOpen { .. } => Self::new(StatusCode::CONFLICT, "not-open", detail),
             Error::Changed { now, .. } => Self::new(StatusCode::PRECONDITION_FAILED, "changed", detail).tagged(now),
             Error::Unfinished(error) => {
-                tracing::error!(%error, "an order of a flash sale is not written yet");
+                tracing::error!(error = with_causes(&*error), "an order of a flash sale is not written yet");
                 let why =
                     "the pieces are yours, but the order is not written yet: ask again with the same Idempotency-Key";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "unfinished", why).again_after(1)
@@ -95,6 +95,11 @@ impl From<Error> for Problem {
         problem.document.code = code;
         problem
     }
+}
+
+/// As a value that tracing tells with all its causes.
+fn with_causes<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
+    error
 }
 
 /// What the database refused: nothing that the client did. The particulars are for the log, not for the world.
@@ -120,7 +125,7 @@ fn database(error: &rowlock::Error) -> Problem {
         rowlock::Error::Database(sqlx::Error::PoolClosed) => {
             return unavailable("stopping", "the shop is being stopped; nothing was done").again_after(5);
         }
-        _ => tracing::error!(%error, "the database refused"),
+        _ => tracing::error!(error = with_causes(error), "the database refused"),
     }
     match error {
         rowlock::Error::Exhausted { .. } | rowlock::Error::Database(sqlx::Error::Database(_)) => {

@@ -193,7 +193,7 @@ engines! {
             db.transaction(async |tx| {
                 let tx = tx.guard_creation::<Order>([500]).await?;
                 gate.pass().await;
-                let (mut tx, there) = tx.lock::<Order>([500]).existing().fetch_optional::<Row>().await?;
+                let (mut tx, there) = tx.lock::<Order>([500]).fetch_optional::<Row>().await?;
                 let sql = match there {
                     None => "insert into orders (id, n) values (500, 1)",
                     Some(_) => "update orders set n = n + 1 where id = 500",
