@@ -1,7 +1,7 @@
 //! Taking locks, untyped: one step of a plan, in order, or without waiting where it lies below what is held.
 //!
 //! **Invariant: a waiting statement is sent only for places that all lie above everything held.** Then every wait climbs
-//! the order, and a cycle of waits would have to climb for ever. What lies below is late (`late`).
+//! the order, and a cycle of waits would have to climb for ever. What lies below is late (`late`, which has the exceptions).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Late places: those below what is held, which are never waited for.
+//! Late places: those below what is held. They are not waited for, but after too many restarts and where the guard only tells.
 //!
 //! One is asked for with NOWAIT; when it is busy, the attempt ends and the next one locks all of it up front (Calvin's
 //! reconnaissance, "OLLP": Thomson et al., SIGMOD 2012, section 3.2.1).

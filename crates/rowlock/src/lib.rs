@@ -64,8 +64,9 @@
 //!    resource is rowlock's: keys are sorted and de-duplicated, whatever order they come in.
 //! 3. Statements of your own are looked at before they are sent, with the locks that `INSERT`, `UPDATE`, `DELETE` and
 //!    foreign keys take without saying so. See [`Guard`].
-//! 4. A place below what is held is never waited for. It is taken without waiting; when it is busy, the transaction rolls
-//!    back and runs again with all that it needed locked up front. See [`Late`].
+//! 4. A place below what is held is taken without waiting; when it is busy, the transaction rolls back and runs again with
+//!    all that it needed locked up front. See [`Late`]. (It is waited for after too many restarts, and where the guard only
+//!    tells: the guide's page on late needs has the exceptions.)
 //! 5. The strength that is needed is taken first: a rise of strength on a held row is a late place too.
 //! 6. A failure that another run may mend runs the *whole* transaction again, from the closure's start, a bounded number
 //!    of times. Your own errors roll back and do not retry.

@@ -21,9 +21,9 @@ pub enum Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Late {
     /// Take it without waiting; when it is busy, restart the transaction with all that it needed locked up front, in
-    /// order. The default.
+    /// order. The default. After [`Builder::restarts`](crate::Builder::restarts) of these it is waited for.
     Restart,
-    /// Refuse it: the error names both places.
+    /// Refuse it: the error names both places. Where the guard only tells, it is told, and waited for.
     Refuse,
 }
 
