@@ -126,20 +126,47 @@ impl<E: Engine> Connection<E> {
         self.inner.as_mut().expect("a connection is there until it is dropped")
     }
 
+    pub(crate) fn peek(&self) -> &E::Connection {
+        #[allow(clippy::expect_used, reason = "`inner` is taken by `drop` alone")]
+        self.inner.as_ref().expect("a connection is there until it is dropped")
+    }
+
+    /// Opens a part of the transaction whose statements go past rowlock: sqlx's own nested transaction, or, where sqlx does not
+    /// know that it is in one, its first.
+    pub(crate) async fn nest(&mut self) -> Result<Nested, sqlx::Error> {
+        let first = E::TransactionManager::get_transaction_depth(self.get()) == 0;
+        let savepoint = first.then(|| text(PART.into()));
+        E::TransactionManager::begin(self.get(), savepoint).await?;
+        self.managed = true;
+        Ok(Nested { depth: E::TransactionManager::get_transaction_depth(self.get()), first })
+    }
+
+    /// Closes it; `false`: there is a transaction more or less than there was.
+    pub(crate) async fn unnest(&mut self, nested: Nested) -> Result<bool, sqlx::Error> {
+        if E::TransactionManager::get_transaction_depth(self.get()) != nested.depth {
+            return Ok(false);
+        }
+        match nested.first {
+            true => E::batch(self.get(), text(format!("RELEASE {PART}").into())).await.map(drop)?,
+            false => E::TransactionManager::commit(self.get()).await?,
+        }
+        Ok(true)
+    }
+
     /// COMMIT, with the token's row written `before` it. The connection returns to the pool only when the answer came.
     pub(crate) async fn commit(mut self, before: Option<String>) -> Result<(), sqlx::Error> {
-        self.finish(before.map_or("COMMIT".into(), |before| format!("{before}; COMMIT").into())).await
+        self.finish(End::Commit { before }).await
     }
 
     /// ROLLBACK. An error hangs up, which rolls back too.
     pub(crate) async fn rollback(mut self) {
         // What it says no longer matters: the connection is gone, or is given up now.
-        let _ = self.finish("ROLLBACK".into()).await;
+        let _ = self.finish(End::Rollback).await;
     }
 
     /// ROLLBACK, and then the connection is closed: what it has prepared fits no longer.
     pub(crate) async fn retire(mut self) {
-        let _ = self.finish("ROLLBACK".into()).await;
+        let _ = self.finish(End::Rollback).await;
         if !self.open
             && let Some(connection) = self.inner.take()
         {
@@ -147,28 +174,69 @@ impl<E: Engine> Connection<E> {
         }
     }
 
-    async fn finish(&mut self, mut sql: Cow<'static, str>) -> Result<(), sqlx::Error> {
+    async fn finish(&mut self, end: End) -> Result<(), sqlx::Error> {
+        let mut after = String::new();
         if self.read_only && self.shared.dialect == Dialect::Sqlite {
             // There it is a setting of the connection, not of the transaction.
-            sql.to_mut().push_str("; PRAGMA query_only = 0");
+            after.push_str("; PRAGMA query_only = 0");
         }
         if self.shortened {
-            let _ = write!(sql.to_mut(), "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
+            let _ = write!(after, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
         }
         if !self.shared.straight {
             // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it
             // closes by itself.
             self.session = None;
         }
-        match (self.managed, sql.as_ref()) {
-            (true, "COMMIT") => E::TransactionManager::commit(self.get()).await?,
-            (true, _) => E::TransactionManager::rollback(self.get()).await?,
-            (false, _) => drop(E::batch(self.get(), text(sql)).await?),
+        let (before, commits) = match end {
+            End::Commit { before } => (before.map(|before| before + "; ").unwrap_or_default(), true),
+            End::Rollback => (String::new(), false),
+        };
+        if self.managed {
+            if !before.is_empty() {
+                E::batch(self.get(), text(before.into())).await?;
+            }
+            match commits {
+                true => E::TransactionManager::commit(self.get()).await?,
+                // A part that failed is open still: sqlx rolls back one after the other.
+                false => {
+                    while E::TransactionManager::get_transaction_depth(self.get()) > 1 {
+                        E::TransactionManager::rollback(self.get()).await?;
+                    }
+                    E::TransactionManager::rollback(self.get()).await?;
+                }
+            }
+            if !after.is_empty() {
+                E::batch(self.get(), text(after.split_off(2).into())).await?;
+            }
+        } else {
+            let word = if commits { "COMMIT" } else { "ROLLBACK" };
+            let sql = match before.is_empty() && after.is_empty() {
+                true => word.into(),
+                false => format!("{before}{word}{after}").into(),
+            };
+            E::batch(self.get(), text(sql)).await?;
         }
         self.open = false;
         Ok(())
     }
 }
+
+/// How a transaction ends.
+enum End {
+    Commit { before: Option<String> },
+    Rollback,
+}
+
+/// A part of the transaction that is open.
+#[derive(Clone, Copy)]
+pub(crate) struct Nested {
+    depth: usize,
+    /// sqlx knew of no transaction before.
+    first: bool,
+}
+
+const PART: &str = "SAVEPOINT rowlock_unguarded";
 
 /// What is always the same is sent as it is, without a copy.
 fn text(sql: Cow<'static, str>) -> SqlStr {

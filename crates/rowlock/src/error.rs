@@ -282,7 +282,7 @@ impl Error {
     /// # }
     /// ```
     pub fn of<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Error> {
-        std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+        causes(error).find_map(|error| {
             error.downcast_ref::<Error>().or_else(|| error.downcast_ref::<Arc<Error>>().map(|shared| &**shared))
         })
     }
@@ -429,6 +429,13 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// An error, what caused it, and so on.
+pub(crate) fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
 
 /// At most this much of a statement goes into a message.
 const SHOWN: usize = 300;

@@ -84,6 +84,7 @@
 //! | lock rows by a condition | [`Tx::lock_where`]; of those that are free, so many: [`skip_locked`](LockWhere::skip_locked) |
 //! | go on without a lock, so that branches agree | [`Tx::pass`] |
 //! | send SQL of your own | `sqlx::query(..).execute(&mut tx)`, or [`query`], which shows the guard the bound keys |
+//! | call a function that takes sqlx's own connection | [`Tx::unguarded`] |
 //! | change a number where enough is left, without a lock before | [`Counter`] with [`Kind::update`], [`Tx::update`] |
 //! | subtract for many tasks at once from a few hot rows | [`Kind::merger`] |
 //! | write what was decided on a row as it was read, or nothing | [`Versioned`], [`Edit`] with [`Kind::save`], [`Kind::revise`], [`Tx::save`] |
@@ -173,6 +174,7 @@ mod tally;
 mod ticker;
 mod token;
 mod transaction;
+mod unguarded;
 mod update;
 mod versioned;
 
@@ -252,6 +254,7 @@ pub use rowlock_footprint::{Dialect, Strength};
 pub use rowlock_macros::lock_order;
 pub use savepoint::Savepoint;
 pub use transaction::Tx;
+pub use unguarded::Unguarded;
 pub use versioned::{Edit, Saved, Versioned};
 
 /// A result whose error is rowlock's, unless said otherwise.

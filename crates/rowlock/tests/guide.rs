@@ -35,8 +35,18 @@ fn every_link_of_the_guide_leads_somewhere() {
     let pages = pages();
     for (name, text) in &pages {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let here = pages.iter().any(|(page, _)| page == target);
-            assert!(here || target.starts_with("http"), "{name} links to {target}");
+            let (target, heading) = target.split_once('#').map_or((target, None), |(page, id)| (page, Some(id)));
+            let page = pages.iter().find(|(page, _)| page == target);
+            let here =
+                page.is_some_and(|(_, text)| heading.is_none_or(|id| text.lines().any(|line| is_heading(line, id))));
+            assert!(here || target.starts_with("http"), "{name} links to {target} {heading:?}");
         }
     }
+}
+
+/// Whether a line is the heading that a link's `#id` leads to, by the rule that code hosts have for it.
+fn is_heading(line: &str, id: &str) -> bool {
+    let Some(title) = line.strip_prefix('#').map(|rest| rest.trim_start_matches('#').trim()) else { return false };
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).eq(id.chars())
 }
