@@ -142,7 +142,11 @@ async fn everything(task: &Task, servers: &Servers, report: &mut Report) -> Resu
     let filter: Vec<&str> = task.filter.as_deref().into_iter().collect();
     let mut command = cargo(&[&["test", "--no-fail-fast"], &scope[..], &filter].concat());
     command.envs(environment).env("CARGO_TERM_COLOR", "never").env("RUST_BACKTRACE", "0");
-    note(tests(&mut command, report).await);
+    let ran = tests(&mut command, report).await;
+    // Tests that failed are told by their names.
+    if report.failures().is_empty() {
+        note(ran);
+    }
     if whole && !task.quick {
         let words = [&["doc", "--quiet", "--no-deps"], &scope[..]].concat();
         note(quiet("documentation", cargo(&words).env("RUSTDOCFLAGS", "-D warnings")).await);
