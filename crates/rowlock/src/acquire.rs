@@ -204,7 +204,7 @@ impl<E: Engine> Inner<E> {
             }
             return Err(busy(self));
         }
-        self.note(&error);
+        self.note_own(&error);
         Err(error.into())
     }
 
@@ -316,7 +316,7 @@ impl<E: Engine> Inner<E> {
                 tracing::warn!(kind = %self.kind, resource = self.resource(step.rank).name, "rowlock: the plan does not lock in key order: {fault}");
             }
             Err(error) => {
-                self.note(&error);
+                self.note_own(&error);
                 return Err(error.into());
             }
         }

@@ -140,7 +140,8 @@ fn target(resource: &ResourceInfo, table: &Table, catalog: &Catalog, report: &mu
     }
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let key = find_key(resource, table, &names, catalog, report)?;
-    Some(Target::new(catalog.dialect, resource, table, key, columns))
+    let hidden = catalog.details(&table.name).map_or(&[][..], |details| &details.hidden);
+    Some(Target::new(catalog.dialect, resource, table, key, columns, hidden))
 }
 
 /// The primary key or unique key in exactly these columns, whatever their order in it.

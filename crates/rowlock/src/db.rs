@@ -81,6 +81,8 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) resources: &'static [ResourceInfo],
     model: RwLock<Arc<Model>>,
+    /// One reads the schema at a time.
+    renewing: tokio::sync::Mutex<()>,
     creation_rows: OnceCell<()>,
     pub(crate) changed: Arc<Notify>,
     /// A commit token was written by this process: there will be some to prune.
@@ -216,6 +218,7 @@ impl<E: Engine> Shared<E> {
             ticker: Ticker::start(&Handle::current()),
             runtime: Handle::current(),
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),
+            renewing: tokio::sync::Mutex::default(),
             creation_rows: OnceCell::new(),
             changed: Arc::default(),
             tokens: AtomicBool::new(false),
@@ -252,6 +255,18 @@ impl<E: Engine> Shared<E> {
         let model = Arc::new(Model::new(catalog, checked.targets, self.resources));
         *self.model.write().unwrap_or_else(PoisonError::into_inner) = model;
         Ok(())
+    }
+
+    /// Whether the schema is known to be another than `model` was made from, after a look if need be. Only for who has no
+    /// connection: it takes one of the pool's.
+    pub(crate) async fn renew(&self, model: &Model) -> bool {
+        let _alone = self.renewing.lock().await;
+        if self.model().fingerprint == model.fingerprint
+            && let Err(error) = self.refresh().await
+        {
+            tracing::warn!(%error, "rowlock: could not read the schema anew; what was known before holds");
+        }
+        self.model().fingerprint != model.fingerprint
     }
 
     /// Makes sure, once, that the guard rows of creation are there.

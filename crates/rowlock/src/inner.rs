@@ -49,6 +49,8 @@ pub(crate) enum Seen {
     Transient(Failure, String),
     /// A late place was busy: run again with all of it locked up front.
     Late,
+    /// A statement of rowlock's own did not fit the schema: run again on the schema as it is now, if that is another.
+    Outdated(String),
     /// A statement failed and took the transaction with it (PostgreSQL), for a reason that another run will not mend.
     Aborted(String),
 }
@@ -70,7 +72,7 @@ impl<E: Engine> Notes<'_, E> {
             true => self.pace.broken(),
             false => self.pace.answered(),
         }
-        let failure = Failure::of::<E>(self.shared.dialect, error);
+        let failure = Failure::of_undone::<E>(self.shared.dialect, error);
         if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
         }
@@ -128,6 +130,15 @@ impl<E: Engine> Inner<E> {
     /// Notes a statement's error.
     pub(crate) fn note(&mut self, error: &sqlx::Error) {
         self.split().1.note(error);
+    }
+
+    /// Notes an error of a statement that rowlock made from what it knows of the schema.
+    pub(crate) fn note_own(&mut self, error: &sqlx::Error) {
+        self.note(error);
+        let changed = Failure::of::<E>(self.dialect(), error) == Failure::SchemaChanged;
+        if changed && matches!(self.seen, Seen::Fine | Seen::Aborted(_)) {
+            self.seen = Seen::Outdated(error.to_string());
+        }
     }
 
     /// Before a statement is sent.

@@ -157,7 +157,7 @@ impl Driver for MySql {
     }
 
     fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         // One row is looked up, whatever its key: a list of one would be planned as a range, and sorted.
         if by_list(target) && shape.room > 1 {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
@@ -222,7 +222,7 @@ impl Driver for MySql {
             tuple(&mut keys, target, value);
         }
         keys.push(')');
-        where_text(target, "t.*", &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
+        where_text(target, &target.row, &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
     }
 
     fn beyond_text(target: &Target) -> String {

@@ -183,7 +183,7 @@ impl Driver for Postgres {
     }
 
     fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         if shape.room == 1 {
             let _ = write!(sql, "{} t WHERE ", target.table);
             for (n, column) in target.columns.iter().enumerate() {
@@ -291,7 +291,7 @@ impl Driver for Postgres {
         _: usize,
         limit: Option<u32>,
     ) -> String {
-        where_text(target, "t.*", "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
+        where_text(target, &target.row, "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
     }
 
     /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:

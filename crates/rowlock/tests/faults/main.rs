@@ -13,6 +13,7 @@ mod support;
 
 mod cancel;
 mod change;
+mod columns;
 mod commit;
 mod guard;
 mod idle;
