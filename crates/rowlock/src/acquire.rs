@@ -199,9 +199,7 @@ impl<E: Engine> Inner<E> {
         let failure = Failure::of::<E>(self.dialect(), &error);
         if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
             self.count(Event::Busy);
-            if matches!(self.seen, Seen::Fine) && self.dialect() == Dialect::Postgres {
-                self.seen = Seen::Aborted(error.to_string());
-            }
+            self.split().1.failed(&error.to_string());
             return Err(busy(self));
         }
         self.note_own(&error);

@@ -21,7 +21,7 @@ use crate::{
     engine::Engine,
     error::Error,
     failure::Failure,
-    inner::{Inner, Seen},
+    inner::Inner,
     plan::Step,
 };
 
@@ -130,11 +130,9 @@ pub(crate) async fn take<E: Engine>(
         Err(error) => {
             let failure = Failure::of::<E>(dialect, &error);
             if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
-                let error = busy();
-                if dialect == Dialect::Postgres {
-                    inner.seen = Seen::Aborted(error.to_string());
-                }
-                return Err(error);
+                let busy = busy();
+                inner.split().1.failed(&error.to_string());
+                return Err(busy);
             }
             inner.note(&error);
             Err(error.into())

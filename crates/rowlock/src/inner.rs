@@ -76,14 +76,26 @@ impl<E: Engine> Notes<'_, E> {
         if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
         }
-        if !matches!(self.seen, Seen::Fine) {
-            return;
-        }
         if failure.is_transient() {
-            *self.seen = Seen::Transient(failure, error.to_string());
-        } else if out_of_step || (self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)))
-        {
-            *self.seen = Seen::Aborted(error.to_string());
+            self.see(Seen::Transient(failure, error.to_string()));
+        } else if out_of_step {
+            self.see(Seen::Aborted(error.to_string()));
+        } else if matches!(error, sqlx::Error::Database(_)) {
+            self.failed(&error.to_string());
+        }
+    }
+
+    /// A statement failed for a reason that another run will not mend: on PostgreSQL that took the transaction with it.
+    pub(crate) fn failed(&mut self, cause: &str) {
+        if self.shared.dialect == Dialect::Postgres {
+            self.see(Seen::Aborted(cause.to_owned()));
+        }
+    }
+
+    /// What was seen first decides: what comes after it may come of it.
+    fn see(&mut self, seen: Seen) {
+        if matches!(self.seen, Seen::Fine) {
+            *self.seen = seen;
         }
     }
 
@@ -96,9 +108,7 @@ impl<E: Engine> Notes<'_, E> {
         {
             self.pace.answered();
             self.shared.counters.count(Event::Busy, self.kind);
-            if matches!(self.seen, Seen::Fine) && dialect == Dialect::Postgres {
-                *self.seen = Seen::Aborted(error.to_string());
-            }
+            self.failed(&error.to_string());
             let kind = self.kind.clone();
             return Error::Busy { kind, resource, keys: Vec::new(), waited: None, turned_away: false }.into();
         }
@@ -163,8 +173,8 @@ impl<E: Engine> Inner<E> {
     /// or not: nothing of the transaction may be committed. Whether there is one.
     pub(crate) fn note_abandoned(&mut self) -> bool {
         let abandoned = self.pace.is_under_way();
-        if abandoned && matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Aborted(GIVEN_UP.into());
+        if abandoned {
+            self.split().1.see(Seen::Aborted(GIVEN_UP.into()));
         }
         abandoned
     }
@@ -172,9 +182,7 @@ impl<E: Engine> Inner<E> {
     /// A statement was cancelled, and its answer did not come: it counts as given up, the connection is hung up, and the
     /// transaction run again.
     pub(crate) fn no_answer(&mut self) -> Error {
-        if matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
-        }
+        self.split().1.see(Seen::Transient(Failure::ConnectionLost, "the server did not answer".into()));
         sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()
     }
 
