@@ -219,8 +219,8 @@ pub trait Driver: Database {
     fn beyond_text(_: &Target) -> String {
         String::new()
     }
-    /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
-    fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;
+    /// The text that takes creation guards of `target` in the order of `slots`; `class` is the resource's.
+    fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String;
     /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
     fn bound(encoded: &Self::ArgumentBuffer, kind: &Self::TypeInfo) -> Option<KeyValue>;
     /// Whether the server would lock in the order of the keys when it runs this text: the plan's fault, when it has one.

@@ -20,7 +20,7 @@ use crate::{
     catalog::{self, Catalog},
     check::{Finding, Severity, Target, TargetColumn},
     failure::Failure,
-    limits,
+    install, limits,
     options::{Isolation, Options},
     session::Session,
 };
@@ -289,11 +289,11 @@ impl Driver for MySql {
         })
     }
 
-    /// Guard rows in rowlock's own table, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
+    /// Guard rows in rowlock's own table, beside the resource's, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
     /// seen by the server.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
-        let mut sql =
-            format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
+    fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
+        let table = install::guards(target.name.schema.as_deref());
+        let mut sql = format!("SELECT 0 FROM {table} FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
         for (n, slot) in slots.iter().enumerate() {
             let _ = write!(sql, "{}{slot}", if n == 0 { "" } else { ", " });
         }

@@ -19,6 +19,7 @@ use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::{Target, TargetColumn},
+    creation,
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -296,17 +297,18 @@ impl Driver for Postgres {
 
     /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:
     /// how many were not had.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
+    fn creation_text(_: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
         let mut sql = String::from(match wait {
             Wait::Wait => "SELECT pg_advisory_xact_lock",
             Wait::NoWait | Wait::SkipLocked => "SELECT count(*) FILTER (WHERE NOT pg_try_advisory_xact_lock",
         });
-        let _ = write!(sql, "({class}, k.slot)");
+        sql.push_str("(k.lock)");
         sql.push_str(if wait == Wait::Wait { " FROM (VALUES " } else { ") FROM (VALUES " });
         for (n, slot) in slots.iter().enumerate() {
-            let _ = write!(sql, "{}({slot})", if n == 0 { "" } else { ", " });
+            let comma = if n == 0 { "" } else { ", " };
+            let _ = write!(sql, "{comma}('{}'::bigint)", creation::advisory(class, *slot));
         }
-        sql.push_str(") k(slot)");
+        sql.push_str(") k(lock)");
         sql
     }
 

@@ -173,7 +173,7 @@ impl Driver for Sqlite {
         })
     }
 
-    fn creation_text(_: Dialect, _: i32, _: &[i64], _: Wait) -> String {
+    fn creation_text(_: &Target, _: i64, _: &[i64], _: Wait) -> String {
         // The transaction has the whole file.
         String::new()
     }

@@ -15,6 +15,7 @@ mod cancel;
 mod change;
 mod columns;
 mod commit;
+mod creation;
 mod guard;
 mod idle;
 mod isolation;
