@@ -225,7 +225,6 @@ impl<E: Engine> Kind<E> {
                 }
             };
             let mut inner = self.attempt(connection, progress);
-            inner.connection.read_only = self.options.read_only;
             inner.count(Event::Statement);
             if progress.union.is_empty() {
                 return Ok(Some(inner));

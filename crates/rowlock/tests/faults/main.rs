@@ -27,6 +27,7 @@ mod pooler;
 mod schema_change;
 mod server;
 mod shutdown;
+mod writer;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
 use rowlock_testing::{Family, TestDb};
