@@ -97,7 +97,8 @@ impl TargetColumn {
         TargetColumn {
             name: column.name.clone(),
             quoted: quote(dialect, &column.name),
-            key,
+            // From here on an integer is an integer.
+            key: if key == KeyType::Unsigned { KeyType::Integer } else { key },
             type_name: column.type_name.clone(),
             charset: collation.as_deref().map(|c| charset(c).to_owned()),
             collation,

@@ -263,7 +263,7 @@ impl Driver for MySql {
     fn key_value(column: &TargetColumn, _: usize) -> String {
         // A bare number or text takes the column's type and collation; a join of tables needs them said.
         match column.key {
-            KeyType::Integer | KeyType::Text => "?".into(),
+            KeyType::Integer | KeyType::Unsigned | KeyType::Text => "?".into(),
             KeyType::Uuid | KeyType::Bytes => "CAST(? AS BINARY)".into(),
         }
     }
@@ -278,10 +278,14 @@ impl Driver for MySql {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") => {
+                KeyType::Integer | KeyType::Unsigned
+                    if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") =>
+                {
                     KeyValue::Integer(row.try_get_unchecked::<u64, _>(name)?.into())
                 }
-                KeyType::Integer => KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into()),
+                KeyType::Integer | KeyType::Unsigned => {
+                    KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into())
+                }
                 KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
                 KeyType::Text => KeyValue::Text(row.try_get_unchecked::<&str, _>(name)?.into()),
                 KeyType::Bytes => KeyValue::Bytes(row.try_get_unchecked::<&[u8], _>(name)?.into()),
@@ -412,8 +416,10 @@ fn list_condition(sql: &mut String, target: &Target, room: usize) {
 /// would be compared by other rules.
 pub(super) fn value(sql: &mut String, column: &crate::check::TargetColumn) {
     match (column.key, &column.charset, &column.collation) {
-        (KeyType::Integer, ..) if column.type_name.contains("unsigned") => sql.push_str("CAST(? AS UNSIGNED)"),
-        (KeyType::Integer, ..) => sql.push_str("CAST(? AS SIGNED)"),
+        (KeyType::Integer | KeyType::Unsigned, ..) if column.type_name.contains("unsigned") => {
+            sql.push_str("CAST(? AS UNSIGNED)")
+        }
+        (KeyType::Integer | KeyType::Unsigned, ..) => sql.push_str("CAST(? AS SIGNED)"),
         (KeyType::Text, Some(charset), Some(collation)) => {
             let _ = write!(sql, "CONVERT(? USING {charset}) COLLATE {collation}");
         }

@@ -230,11 +230,11 @@ impl Driver for Postgres {
         for (n, column) in target.columns.iter().enumerate() {
             let values = keys.iter().map(|key| &key.columns()[n]);
             let added = match (column.key, room) {
-                (KeyType::Integer, 1) => arguments.add(values.map(big).next().flatten()),
+                (KeyType::Integer | KeyType::Unsigned, 1) => arguments.add(values.map(big).next().flatten()),
                 (KeyType::Uuid, 1) => arguments.add(values.map(uuid).next().flatten()),
                 (KeyType::Text, 1) => arguments.add(values.map(text).next().flatten()),
                 (KeyType::Bytes, 1) => arguments.add(values.map(bytes).next().flatten()),
-                (KeyType::Integer, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
+                (KeyType::Integer | KeyType::Unsigned, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
                 (KeyType::Uuid, _) => arguments.add(values.map(uuid).collect::<Vec<_>>()),
                 (KeyType::Text, _) => arguments.add(values.map(text).collect::<Vec<_>>()),
                 (KeyType::Bytes, _) => arguments.add(values.map(bytes).collect::<Vec<_>>()),
@@ -255,7 +255,7 @@ impl Driver for Postgres {
     fn add_key(arguments: &mut Self::Arguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
         for (value, column) in key.columns().iter().zip(&target.columns) {
             let added = match column.key {
-                KeyType::Integer => arguments.add(big(value)),
+                KeyType::Integer | KeyType::Unsigned => arguments.add(big(value)),
                 KeyType::Uuid => arguments.add(uuid(value)),
                 KeyType::Text => arguments.add(text(value)),
                 KeyType::Bytes => arguments.add(bytes(value)),
@@ -269,7 +269,7 @@ impl Driver for Postgres {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer => {
+                KeyType::Integer | KeyType::Unsigned => {
                     let kind = row.try_column(name)?.type_info().name().to_owned();
                     KeyValue::Integer(match kind.as_str() {
                         "INT2" => row.try_get::<i16, _>(name)?.into(),
@@ -389,7 +389,7 @@ fn elements(encoded: &[u8], kind: &str) -> Option<KeyValue> {
 /// The type that a key column's values are sent as.
 pub(super) fn array_type(key: KeyType) -> &'static str {
     match key {
-        KeyType::Integer => "bigint",
+        KeyType::Integer | KeyType::Unsigned => "bigint",
         KeyType::Uuid => "uuid",
         KeyType::Text => "text",
         KeyType::Bytes => "bytea",

@@ -165,7 +165,7 @@ impl Driver for Sqlite {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer => KeyValue::Integer(row.try_get::<i64, _>(name)?.into()),
+                KeyType::Integer | KeyType::Unsigned => KeyValue::Integer(row.try_get::<i64, _>(name)?.into()),
                 KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
                 KeyType::Text => KeyValue::Text(row.try_get::<&str, _>(name)?.into()),
                 KeyType::Bytes => KeyValue::Bytes(row.try_get::<&[u8], _>(name)?.into()),
