@@ -5,7 +5,7 @@
 //! *before* BEGIN is sent:
 //!
 //! ```text
-//! acquired --BEGIN sent--> open --COMMIT or ROLLBACK answered--> back to the pool
+//! acquired --BEGIN sent--> open --COMMIT or ROLLBACK answered--> back to the pool (and on SQLite, where BEGIN was busy)
 //!                           |
 //!                           +--dropped--> never back to the pool; a task ends the session at the server, from another
 //!                                         connection, since a statement that waits for a lock does not notice that its
@@ -26,6 +26,7 @@ use rowlock_footprint::Dialect;
 use crate::{
     db::Shared,
     engine::Engine,
+    failure::Failure,
     options::{Isolation, Options},
     session::Session,
 };
@@ -35,7 +36,7 @@ pub(crate) struct Connection<E: Engine> {
     open: bool,
     /// The server's number for the session.
     pub(crate) session: Option<i64>,
-    pub(crate) read_only: bool,
+    read_only: bool,
     /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
     managed: bool,
     /// SQLite: the limit on waits that the connection had of its own is to be set again.
@@ -59,6 +60,7 @@ impl<E: Engine> Connection<E> {
         let session = known.as_ref().map(|(_, session)| session).or(sqlite.then_some(&own));
         let begin = E::begin(shared.dialect, options, isolation, session);
         connection.shortened = sqlite && options.wait < own.wait;
+        connection.read_only = options.read_only;
         connection.open = true;
         connection.session = known.map(|(_, session)| session.number);
         if let Some((address, session)) = known
@@ -79,6 +81,9 @@ impl<E: Engine> Connection<E> {
             Err(error) => {
                 // It may have been set, or not.
                 known.into_iter().for_each(|(address, _)| shared.sessions.forget(address));
+                if sqlite && Failure::of::<E>(shared.dialect, &error) == Failure::Busy {
+                    connection.not_begun().await?;
+                }
                 return Err(error);
             }
         }
@@ -174,15 +179,30 @@ impl<E: Engine> Connection<E> {
         }
     }
 
-    async fn finish(&mut self, end: End) -> Result<(), sqlx::Error> {
-        let mut after = String::new();
+    /// SQLite: BEGIN did not get the writer's place. Nothing was begun, and the connection is as good as before.
+    async fn not_begun(&mut self) -> Result<(), sqlx::Error> {
+        let back = self.settings_back();
+        if !back.is_empty() {
+            E::batch(self.get(), text(back.into())).await?;
+        }
+        self.open = false;
+        Ok(())
+    }
+
+    /// Sets the connection to what it was before BEGIN, where a setting for the transaction is one of the connection (SQLite).
+    fn settings_back(&self) -> String {
+        let mut sql = String::new();
         if self.read_only && self.shared.dialect == Dialect::Sqlite {
-            // There it is a setting of the connection, not of the transaction.
-            after.push_str("; PRAGMA query_only = 0");
+            sql.push_str("; PRAGMA query_only = 0");
         }
         if self.shortened {
-            let _ = write!(after, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
+            let _ = write!(sql, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
         }
+        sql
+    }
+
+    async fn finish(&mut self, end: End) -> Result<(), sqlx::Error> {
+        let after = self.settings_back();
         if !self.shared.straight {
             // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it
             // closes by itself.
@@ -207,7 +227,7 @@ impl<E: Engine> Connection<E> {
                 }
             }
             if !after.is_empty() {
-                E::batch(self.get(), text(after.split_off(2).into())).await?;
+                E::batch(self.get(), text(after.into())).await?;
             }
         } else {
             let word = if commits { "COMMIT" } else { "ROLLBACK" };

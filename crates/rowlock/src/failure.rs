@@ -26,7 +26,7 @@ pub enum Failure {
     /// The schema is not what it was when the statement was checked: a table or column is not there.
     SchemaChanged,
     /// The schema changed since the statement was prepared, and the server does not prepare it again by itself ("cached
-    /// plan must not change result type"; 1412, 1615).
+    /// plan must not change result type"; 1412, 1615); or, in a transaction on SQLite, sqlx's driver died of it.
     StalePlan,
     /// The server ended the session because its transaction was idle for too long (25P03).
     Idle,
@@ -57,6 +57,15 @@ impl Failure {
             _ => Failure::Other,
         }
     }
+
+    /// What an error means where nothing is left of what was under way. SQLite's driver dies of a statement that it prepared
+    /// before the schema changed: the next connection may have such a one too.
+    pub(crate) fn of_undone<E: Engine>(dialect: Dialect, error: &sqlx::Error) -> Failure {
+        match error {
+            sqlx::Error::WorkerCrashed => Failure::StalePlan,
+            _ => Failure::of::<E>(dialect, error),
+        }
+    }
 }
 
 /// Whether a driver's "protocol" error is the caller's mistake, found before anything was sent. Else an answer was not what
@@ -71,9 +80,14 @@ fn is_mistake(dialect: Dialect, said: &str) -> bool {
 }
 
 /// Whether the driver may be out of step with the server after this error. sqlx 0.9.0 counts an answer of MySQL's to a
-/// statement that it did not send for its number of values, and then waits for it for ever.
+/// statement that it did not send for its number of values, and then waits for it for ever; and what is sent to SQLite's
+/// thread while that dies may never be answered.
 pub(crate) fn is_out_of_step(dialect: Dialect, error: &sqlx::Error) -> bool {
-    dialect != Dialect::Sqlite && matches!(error, sqlx::Error::Protocol(_))
+    match error {
+        sqlx::Error::Protocol(_) => dialect != Dialect::Sqlite,
+        sqlx::Error::WorkerCrashed => true,
+        _ => false,
+    }
 }
 
 impl fmt::Display for Failure {

@@ -49,6 +49,8 @@ pub(crate) enum Seen {
     Transient(Failure, String),
     /// A late place was busy: run again with all of it locked up front.
     Late,
+    /// A statement of rowlock's own did not fit the schema: run again on the schema as it is now, if that is another.
+    Outdated(String),
     /// A statement failed and took the transaction with it (PostgreSQL), for a reason that another run will not mend.
     Aborted(String),
 }
@@ -70,18 +72,30 @@ impl<E: Engine> Notes<'_, E> {
             true => self.pace.broken(),
             false => self.pace.answered(),
         }
-        let failure = Failure::of::<E>(self.shared.dialect, error);
+        let failure = Failure::of_undone::<E>(self.shared.dialect, error);
         if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
         }
-        if !matches!(self.seen, Seen::Fine) {
-            return;
-        }
         if failure.is_transient() {
-            *self.seen = Seen::Transient(failure, error.to_string());
-        } else if out_of_step || (self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)))
-        {
-            *self.seen = Seen::Aborted(error.to_string());
+            self.see(Seen::Transient(failure, error.to_string()));
+        } else if out_of_step {
+            self.see(Seen::Aborted(error.to_string()));
+        } else if matches!(error, sqlx::Error::Database(_)) {
+            self.failed(&error.to_string());
+        }
+    }
+
+    /// A statement failed for a reason that another run will not mend: on PostgreSQL that took the transaction with it.
+    pub(crate) fn failed(&mut self, cause: &str) {
+        if self.shared.dialect == Dialect::Postgres {
+            self.see(Seen::Aborted(cause.to_owned()));
+        }
+    }
+
+    /// What was seen first decides: what comes after it may come of it.
+    fn see(&mut self, seen: Seen) {
+        if matches!(self.seen, Seen::Fine) {
+            *self.seen = seen;
         }
     }
 
@@ -94,9 +108,7 @@ impl<E: Engine> Notes<'_, E> {
         {
             self.pace.answered();
             self.shared.counters.count(Event::Busy, self.kind);
-            if matches!(self.seen, Seen::Fine) && dialect == Dialect::Postgres {
-                *self.seen = Seen::Aborted(error.to_string());
-            }
+            self.failed(&error.to_string());
             let kind = self.kind.clone();
             return Error::Busy { kind, resource, keys: Vec::new(), waited: None, turned_away: false }.into();
         }
@@ -130,6 +142,15 @@ impl<E: Engine> Inner<E> {
         self.split().1.note(error);
     }
 
+    /// Notes an error of a statement that rowlock made from what it knows of the schema.
+    pub(crate) fn note_own(&mut self, error: &sqlx::Error) {
+        self.note(error);
+        let changed = Failure::of::<E>(self.dialect(), error) == Failure::SchemaChanged;
+        if changed && matches!(self.seen, Seen::Fine | Seen::Aborted(_)) {
+            self.seen = Seen::Outdated(error.to_string());
+        }
+    }
+
     /// Before a statement is sent.
     pub(crate) fn sending(&mut self) -> Result<(), Error> {
         self.asking()?;
@@ -152,8 +173,8 @@ impl<E: Engine> Inner<E> {
     /// or not: nothing of the transaction may be committed. Whether there is one.
     pub(crate) fn note_abandoned(&mut self) -> bool {
         let abandoned = self.pace.is_under_way();
-        if abandoned && matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Aborted(GIVEN_UP.into());
+        if abandoned {
+            self.split().1.see(Seen::Aborted(GIVEN_UP.into()));
         }
         abandoned
     }
@@ -161,9 +182,7 @@ impl<E: Engine> Inner<E> {
     /// A statement was cancelled, and its answer did not come: it counts as given up, the connection is hung up, and the
     /// transaction run again.
     pub(crate) fn no_answer(&mut self) -> Error {
-        if matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
-        }
+        self.split().1.see(Seen::Transient(Failure::ConnectionLost, "the server did not answer".into()));
         sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()
     }
 

@@ -8,8 +8,10 @@ use uuid::Uuid;
 /// What a key column holds, as far as rowlock must know it to bind, to compare and to sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyType {
-    /// An integer of any width, signed or not.
+    /// An integer of any width but MySQL's and MariaDB's `bigint unsigned`, whose upper half an `i64` cannot hold.
     Integer,
+    /// An integer up to the end of `u64`: `bigint unsigned`, and whatever [`KeyType::Integer`] is. A newtype of `u64` says this.
+    Unsigned,
     /// A UUID: PostgreSQL's `uuid`, `binary(16)` on MySQL and MariaDB, a 16-byte blob on SQLite.
     Uuid,
     /// Text, compared bytewise.
@@ -22,6 +24,7 @@ impl fmt::Display for KeyType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             KeyType::Integer => "integer",
+            KeyType::Unsigned => "unsigned integer",
             KeyType::Uuid => "uuid",
             KeyType::Text => "text",
             KeyType::Bytes => "bytes",
@@ -198,9 +201,9 @@ impl AsKey<Vec<u8>> for &[u8] {
 }
 
 macro_rules! integers {
-    ($($t:ty),+) => { $(
+    ($($t:ty: $of:ident),+) => { $(
         impl KeyColumn for $t {
-            const TYPE: KeyType = KeyType::Integer;
+            const TYPE: KeyType = KeyType::$of;
             fn to_value(&self) -> KeyValue {
                 KeyValue::Integer(i128::from(*self))
             }
@@ -213,7 +216,7 @@ macro_rules! integers {
         }
     )+ };
 }
-integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+integers!(i8: Integer, i16: Integer, i32: Integer, i64: Integer, u8: Integer, u16: Integer, u32: Integer, u64: Unsigned);
 
 impl KeyColumn for Uuid {
     const TYPE: KeyType = KeyType::Uuid;

@@ -225,7 +225,6 @@ impl<E: Engine> Kind<E> {
                 }
             };
             let mut inner = self.attempt(connection, progress);
-            inner.connection.read_only = self.options.read_only;
             inner.count(Event::Statement);
             if progress.union.is_empty() {
                 return Ok(Some(inner));
@@ -239,7 +238,7 @@ impl<E: Engine> Kind<E> {
                         self.failed(progress, began, failure, message).await?;
                         Ok(None)
                     }
-                    Seen::Fine | Seen::Late | Seen::Aborted(_) => Err(error),
+                    Seen::Fine | Seen::Late | Seen::Outdated(_) | Seen::Aborted(_) => Err(error),
                 },
                 Err(error) => match std::mem::take(&mut inner.seen) {
                     Seen::Transient(failure, message) => {
@@ -251,6 +250,14 @@ impl<E: Engine> Kind<E> {
                         let again = self.restart(progress, &mut inner, began);
                         inner.connection.rollback().await;
                         again.map(|()| None)
+                    }
+                    Seen::Outdated(message) => {
+                        let model = inner.model.clone();
+                        inner.connection.rollback().await;
+                        match self.renewed(&model, progress, began, message).await? {
+                            true => Ok(None),
+                            false => Err(error),
+                        }
                     }
                     Seen::Fine | Seen::Aborted(_) => {
                         inner.connection.rollback().await;
@@ -318,7 +325,7 @@ impl<E: Engine> Kind<E> {
                     };
                 }
                 Seen::Aborted(cause) => cause,
-                Seen::Fine | Seen::Late => String::new(),
+                Seen::Fine | Seen::Late | Seen::Outdated(_) => String::new(),
             };
             return match result {
                 Ok(_) => done(Error::RolledBack { kind: self.name.clone(), cause }),
@@ -351,6 +358,19 @@ impl<E: Engine> Kind<E> {
                 Ok(false) => Ended::Again,
                 Err(error) => done(error),
             },
+            (Seen::Outdated(cause), result) => {
+                let model = inner.model.clone();
+                inner.connection.rollback().await;
+                match (self.renewed(&model, progress, began, cause.clone()).await, result) {
+                    (Ok(true), _) => Ended::Again,
+                    (Err(error), _) => done(error),
+                    (Ok(false), Ok(_)) => done(Error::RolledBack { kind: self.name.clone(), cause }),
+                    (Ok(false), Err(error)) => {
+                        self.shared.counters.count(Event::RolledBack, &self.name);
+                        Ended::Done(Err(error))
+                    }
+                }
+            }
             (Seen::Aborted(cause), Ok(_)) => {
                 inner.connection.rollback().await;
                 done(Error::RolledBack { kind: self.name.clone(), cause })

@@ -229,7 +229,8 @@ pub use rowlock_footprint::{Dialect, Strength};
 /// A line is `Name => "table" (column: Type, ..)`. The columns are the table's primary key, or a unique key that cannot
 /// be NULL; [`Db::builder`] has that checked against the live schema. Their types are [`KeyColumn`]s: integers, `Uuid`,
 /// `String`, `Vec<u8>`, and newtypes of your own. A key has one to four of them; a key of several is a tuple. The table's
-/// name may have its schema before it. Names stand as the database has them.
+/// name may have its schema before it. Names stand as the database has them: a keyword as it is (`type: i64`), one that is no
+/// name of Rust's in quotes (`"line number": i32`). MySQL's and MariaDB's `bigint unsigned` wants a `u64`.
 ///
 /// It makes a unit struct with the order's name, which implements [`LockOrder`], and for each line an empty type, which
 /// implements [`Resource`] and [`Before`] for all that come after it. Attributes and the visibility are passed on.

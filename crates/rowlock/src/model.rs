@@ -2,7 +2,7 @@
 //! from both. A change of the schema makes a new one; transactions under way keep theirs.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, RwLock},
 };
 
@@ -13,6 +13,7 @@ use crate::{
     ResourceInfo,
     catalog::Catalog,
     check::{CounterColumn, Target, counter},
+    creation,
     engine::{ChangeShape, Driver, Shape, UpdateDriver},
     footing::Footing,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Model {
     pub(crate) targets: Vec<Target>,
     pub(crate) resources: &'static [ResourceInfo],
     schema: Schema,
+    /// Table names are equal when they differ only in ASCII case.
+    folded: bool,
     ranks: HashMap<TableName, u16>,
     footings: RwLock<HashMap<Box<str>, Arc<Footing>>>,
     texts: RwLock<HashMap<(u16, Shape), Arc<str>>>,
@@ -54,6 +57,7 @@ impl Model {
             dialect: catalog.dialect,
             fingerprint: catalog.fingerprint,
             schema: catalog.schema,
+            folded: catalog.folded,
             targets,
             resources,
             ranks,
@@ -84,6 +88,20 @@ impl Model {
             kept.insert(sql.into(), footing.clone());
         }
         footing
+    }
+
+    /// The class of the creation guards of the resource at `rank`.
+    pub(crate) fn class(&self, rank: u16) -> i64 {
+        creation::class(self.dialect, &self.targets[usize::from(rank)].name, self.folded)
+    }
+
+    /// The classes of all of them, by database.
+    pub(crate) fn classes(&self) -> BTreeMap<Option<&str>, BTreeSet<i64>> {
+        let mut classes = BTreeMap::<_, BTreeSet<i64>>::new();
+        for (target, rank) in self.targets.iter().zip(0..) {
+            classes.entry(target.name.schema.as_deref()).or_default().insert(self.class(rank));
+        }
+        classes
     }
 
     /// The table of the resource at `rank`.

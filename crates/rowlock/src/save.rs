@@ -1,5 +1,7 @@
 //! Saves edits of versioned rows: one in one statement, many under locks that are taken in key order.
 
+use std::time::Instant;
+
 use futures_core::future::BoxFuture;
 use rowlock_footprint::Wait;
 use sqlx::FromRow;
@@ -7,15 +9,18 @@ use sqlx::FromRow;
 use crate::{
     Before, Edit, KeyValue, Plan, Resource, Saved, Tx, Versioned,
     acquire::Ask,
+    connection::Connection,
     count::Event,
     deadline,
     edit_text::{self, Editing},
     engine::Engine,
     error::Error,
+    failure::Failure,
     guard::Admission,
     inner::Inner,
     kind::Kind,
     place::Place,
+    progress::Progress,
     statement::{Statement, changed},
 };
 
@@ -117,12 +122,40 @@ impl<E: Engine> Kind<E> {
         T: Versioned + for<'r> FromRow<'r, E::Row>,
     {
         self.shared.knows::<T::Resource>()?;
-        let model = self.shared.model();
-        let statement = edit_text::read::<E>(&model, T::Resource::RANK, key).into_statement()?;
-        let mut connection = self.shared.pool.acquire().await?;
-        self.shared.counters.count(Event::Statement, &self.name);
-        let row = E::fetch_optional(&mut connection, statement.kept(self.shared.keeps_prepared)).await?;
+        let row = self.read_row(T::Resource::RANK, key).await?;
         Ok(row.as_ref().map(T::from_row).transpose()?)
+    }
+
+    /// Nothing was written: whatever may be run again, is.
+    fn read_row<'a>(&'a self, rank: u16, key: &'a KeyValue) -> BoxFuture<'a, Result<Option<E::Row>, Error>> {
+        Box::pin(async move {
+            let (began, mut progress) = (Instant::now(), Progress::default());
+            loop {
+                let model = self.shared.model();
+                let statement = edit_text::read::<E>(&model, rank, key).into_statement()?;
+                let mut connection = Connection::acquire(&self.shared).await?;
+                self.shared.counters.count(Event::Statement, &self.name);
+                let statement = statement.kept(self.shared.keeps_prepared);
+                let error = match E::fetch_optional(connection.get(), statement).await {
+                    Ok(row) => return Ok(row),
+                    Err(error) => error,
+                };
+                let failure = Failure::of_undone::<E>(self.shared.dialect, &error);
+                // What is broken is not given back.
+                connection.set_open(!matches!(error, sqlx::Error::Database(_)));
+                match failure {
+                    Failure::StalePlan if matches!(error, sqlx::Error::Database(_)) => connection.retire().await,
+                    _ => drop(connection),
+                }
+                if failure.is_transient() {
+                    self.failed(&mut progress, began, failure, error.to_string()).await?;
+                } else if failure != Failure::SchemaChanged
+                    || !self.renewed(&model, &mut progress, began, error.to_string()).await?
+                {
+                    return Err(error.into());
+                }
+            }
+        })
     }
 }
 

@@ -150,11 +150,11 @@ impl<E: Engine> Inner<E> {
         // No time to wait for a row is some time to answer.
         let until = deadline::of(if limit.is_zero() { Wait::NoWait } else { Wait::Wait }, limit);
         let (answer, cancelled) = deadline::within(&shared, session, until, answer).await;
-        if shortened {
-            self.set_busy_timeout(own).await?;
-        }
         // An error of the server's leaves the session as it was; of the connection's, sqlx drops it by itself.
         let answered = matches!(&answer, Some(Ok(_) | Err(sqlx::Error::Database(_))));
+        if shortened && answered {
+            self.set_busy_timeout(own).await?;
+        }
         self.connection.set_open(!answered);
         if cancelled {
             self.count(Event::Cancelled);

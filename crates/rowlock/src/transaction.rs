@@ -11,16 +11,16 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
-    AsKey, Before, GuardCreation, KeyValue, Lock, Resource, engine::Engine, guard::Admission, inner::Inner,
-    lock_where::LockWhere, statement::Statement,
+    AsKey, Before, GuardCreation, KeyValue, Lock, Resource,
+    engine::{Engine, Steps},
+    guard::Admission,
+    inner::Inner,
+    lock_where::LockWhere,
+    statement::Statement,
 };
 
 /// Where a dropped [`Tx`] leaves its state for the runner.
 pub(crate) type Slot<E> = Arc<Mutex<Option<Box<Inner<E>>>>>;
-
-/// What a statement gives: rows, and after them what it did.
-type Steps<'a, E> =
-    BoxStream<'a, Result<Either<<E as sqlx::Database>::QueryResult, <E as sqlx::Database>::Row>, sqlx::Error>>;
 
 /// A transaction of engine `E` that has reached the level `L` of its order.
 ///
@@ -247,15 +247,18 @@ impl<E: Engine> Inner<E> {
         let sql = statement.sql.clone();
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
-        E::fetch_many(connection, statement)
-            .map(move |step| match step {
-                Err(error) => Err(notes.typed(sql.as_str(), error)),
-                Ok(step) => {
-                    notes.answered();
-                    Ok(step)
-                }
-            })
-            .boxed()
+        let mut silent = true;
+        let steps = E::fetch_many(connection, statement).map(Some).chain(stream::once(std::future::ready(None)));
+        let noted = steps.filter_map(move |step| {
+            let answer = step.map(|step| step.map_err(|error| notes.typed(sql.as_str(), error)));
+            // A text without a statement in it has nothing for an answer.
+            if matches!(answer, Some(Ok(_))) || (answer.is_none() && silent) {
+                notes.answered();
+            }
+            silent = false;
+            std::future::ready(answer)
+        });
+        noted.boxed()
     }
 
     pub(crate) fn optional(&mut self, statement: Statement<E>) -> BoxFuture<'_, Result<Option<E::Row>, sqlx::Error>> {

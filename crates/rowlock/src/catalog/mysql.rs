@@ -128,15 +128,20 @@ impl Tables {
     }
 
     fn column(&mut self, row: &MySqlRow) -> Result<(), sqlx::Error> {
-        let Some((table, _)) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) else { return Ok(()) };
+        let Some((table, details)) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) else { return Ok(()) };
+        let name: String = row.try_get("name")?;
+        let extra = row.try_get::<String, _>("extra")?.to_ascii_lowercase();
+        if extra.contains("invisible") {
+            details.hidden.push(name.clone());
+        }
         let type_name = row.try_get::<String, _>("type")?.to_ascii_lowercase();
         let collation: Option<String> = row.try_get("collation")?;
         let default: String = row.try_get::<String, _>("value")?.to_ascii_lowercase();
         let makes = |function: &str| default.trim_start_matches('(').starts_with(function);
         table.columns.push(Column {
-            name: row.try_get("name")?,
+            name,
             nullable: row.try_get::<String, _>("nullable")? != "NO",
-            generated: row.try_get::<String, _>("extra")?.to_ascii_lowercase().contains("auto_increment")
+            generated: extra.contains("auto_increment")
                 || ["uuid()", "uuid_v7()", "uuid_to_bin(uuid()", "nextval(", "next value for"].into_iter().any(makes),
             bytewise: bytewise(&type_name, collation.as_deref()),
             type_name,

@@ -20,7 +20,7 @@ use crate::{
     catalog::{self, Catalog},
     check::{Finding, Severity, Target, TargetColumn},
     failure::Failure,
-    limits,
+    install, limits,
     options::{Isolation, Options},
     session::Session,
 };
@@ -157,7 +157,7 @@ impl Driver for MySql {
     }
 
     fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         // One row is looked up, whatever its key: a list of one would be planned as a range, and sorted.
         if by_list(target) && shape.room > 1 {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
@@ -222,7 +222,7 @@ impl Driver for MySql {
             tuple(&mut keys, target, value);
         }
         keys.push(')');
-        where_text(target, "t.*", &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
+        where_text(target, &target.row, &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
     }
 
     fn beyond_text(target: &Target) -> String {
@@ -263,7 +263,7 @@ impl Driver for MySql {
     fn key_value(column: &TargetColumn, _: usize) -> String {
         // A bare number or text takes the column's type and collation; a join of tables needs them said.
         match column.key {
-            KeyType::Integer | KeyType::Text => "?".into(),
+            KeyType::Integer | KeyType::Unsigned | KeyType::Text => "?".into(),
             KeyType::Uuid | KeyType::Bytes => "CAST(? AS BINARY)".into(),
         }
     }
@@ -278,10 +278,14 @@ impl Driver for MySql {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") => {
+                KeyType::Integer | KeyType::Unsigned
+                    if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") =>
+                {
                     KeyValue::Integer(row.try_get_unchecked::<u64, _>(name)?.into())
                 }
-                KeyType::Integer => KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into()),
+                KeyType::Integer | KeyType::Unsigned => {
+                    KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into())
+                }
                 KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
                 KeyType::Text => KeyValue::Text(row.try_get_unchecked::<&str, _>(name)?.into()),
                 KeyType::Bytes => KeyValue::Bytes(row.try_get_unchecked::<&[u8], _>(name)?.into()),
@@ -289,11 +293,11 @@ impl Driver for MySql {
         })
     }
 
-    /// Guard rows in rowlock's own table, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
+    /// Guard rows in rowlock's own table, beside the resource's, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
     /// seen by the server.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
-        let mut sql =
-            format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
+    fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
+        let table = install::guards(target.name.schema.as_deref());
+        let mut sql = format!("SELECT 0 FROM {table} FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
         for (n, slot) in slots.iter().enumerate() {
             let _ = write!(sql, "{}{slot}", if n == 0 { "" } else { ", " });
         }
@@ -412,8 +416,10 @@ fn list_condition(sql: &mut String, target: &Target, room: usize) {
 /// would be compared by other rules.
 pub(super) fn value(sql: &mut String, column: &crate::check::TargetColumn) {
     match (column.key, &column.charset, &column.collation) {
-        (KeyType::Integer, ..) if column.type_name.contains("unsigned") => sql.push_str("CAST(? AS UNSIGNED)"),
-        (KeyType::Integer, ..) => sql.push_str("CAST(? AS SIGNED)"),
+        (KeyType::Integer | KeyType::Unsigned, ..) if column.type_name.contains("unsigned") => {
+            sql.push_str("CAST(? AS UNSIGNED)")
+        }
+        (KeyType::Integer | KeyType::Unsigned, ..) => sql.push_str("CAST(? AS SIGNED)"),
         (KeyType::Text, Some(charset), Some(collation)) => {
             let _ = write!(sql, "CONVERT(? USING {charset}) COLLATE {collation}");
         }

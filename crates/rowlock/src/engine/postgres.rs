@@ -19,6 +19,7 @@ use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::{Target, TargetColumn},
+    creation,
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -183,7 +184,7 @@ impl Driver for Postgres {
     }
 
     fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         if shape.room == 1 {
             let _ = write!(sql, "{} t WHERE ", target.table);
             for (n, column) in target.columns.iter().enumerate() {
@@ -229,11 +230,11 @@ impl Driver for Postgres {
         for (n, column) in target.columns.iter().enumerate() {
             let values = keys.iter().map(|key| &key.columns()[n]);
             let added = match (column.key, room) {
-                (KeyType::Integer, 1) => arguments.add(values.map(big).next().flatten()),
+                (KeyType::Integer | KeyType::Unsigned, 1) => arguments.add(values.map(big).next().flatten()),
                 (KeyType::Uuid, 1) => arguments.add(values.map(uuid).next().flatten()),
                 (KeyType::Text, 1) => arguments.add(values.map(text).next().flatten()),
                 (KeyType::Bytes, 1) => arguments.add(values.map(bytes).next().flatten()),
-                (KeyType::Integer, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
+                (KeyType::Integer | KeyType::Unsigned, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
                 (KeyType::Uuid, _) => arguments.add(values.map(uuid).collect::<Vec<_>>()),
                 (KeyType::Text, _) => arguments.add(values.map(text).collect::<Vec<_>>()),
                 (KeyType::Bytes, _) => arguments.add(values.map(bytes).collect::<Vec<_>>()),
@@ -254,7 +255,7 @@ impl Driver for Postgres {
     fn add_key(arguments: &mut Self::Arguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
         for (value, column) in key.columns().iter().zip(&target.columns) {
             let added = match column.key {
-                KeyType::Integer => arguments.add(big(value)),
+                KeyType::Integer | KeyType::Unsigned => arguments.add(big(value)),
                 KeyType::Uuid => arguments.add(uuid(value)),
                 KeyType::Text => arguments.add(text(value)),
                 KeyType::Bytes => arguments.add(bytes(value)),
@@ -268,7 +269,7 @@ impl Driver for Postgres {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer => {
+                KeyType::Integer | KeyType::Unsigned => {
                     let kind = row.try_column(name)?.type_info().name().to_owned();
                     KeyValue::Integer(match kind.as_str() {
                         "INT2" => row.try_get::<i16, _>(name)?.into(),
@@ -291,22 +292,23 @@ impl Driver for Postgres {
         _: usize,
         limit: Option<u32>,
     ) -> String {
-        where_text(target, "t.*", "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
+        where_text(target, &target.row, "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
     }
 
     /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:
     /// how many were not had.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
+    fn creation_text(_: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
         let mut sql = String::from(match wait {
             Wait::Wait => "SELECT pg_advisory_xact_lock",
             Wait::NoWait | Wait::SkipLocked => "SELECT count(*) FILTER (WHERE NOT pg_try_advisory_xact_lock",
         });
-        let _ = write!(sql, "({class}, k.slot)");
+        sql.push_str("(k.lock)");
         sql.push_str(if wait == Wait::Wait { " FROM (VALUES " } else { ") FROM (VALUES " });
         for (n, slot) in slots.iter().enumerate() {
-            let _ = write!(sql, "{}({slot})", if n == 0 { "" } else { ", " });
+            let comma = if n == 0 { "" } else { ", " };
+            let _ = write!(sql, "{comma}('{}'::bigint)", creation::advisory(class, *slot));
         }
-        sql.push_str(") k(slot)");
+        sql.push_str(") k(lock)");
         sql
     }
 
@@ -387,7 +389,7 @@ fn elements(encoded: &[u8], kind: &str) -> Option<KeyValue> {
 /// The type that a key column's values are sent as.
 pub(super) fn array_type(key: KeyType) -> &'static str {
     match key {
-        KeyType::Integer => "bigint",
+        KeyType::Integer | KeyType::Unsigned => "bigint",
         KeyType::Uuid => "uuid",
         KeyType::Text => "text",
         KeyType::Bytes => "bytea",

@@ -13,7 +13,9 @@ mod support;
 
 mod cancel;
 mod change;
+mod columns;
 mod commit;
+mod creation;
 mod guard;
 mod idle;
 mod isolation;
@@ -25,6 +27,7 @@ mod pooler;
 mod schema_change;
 mod server;
 mod shutdown;
+mod writer;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
 use rowlock_testing::{Family, TestDb};
