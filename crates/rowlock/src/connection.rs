@@ -33,7 +33,7 @@ use crate::{
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
     open: bool,
-    /// The server's number for the session.
+    /// The number by which the session is ended from outside.
     pub(crate) session: Option<i64>,
     pub(crate) read_only: bool,
     /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
@@ -54,13 +54,17 @@ impl<E: Engine> Connection<E> {
     ) -> Result<Self, sqlx::Error> {
         let mut connection = Connection::new(shared, inner);
         let known = connection.known().await?;
-        let own = Session { number: 0, wait: shared.own_wait, read_committed: false };
+        let own = Session { number: None, wait: shared.own_wait, read_committed: false };
         let sqlite = shared.dialect == Dialect::Sqlite;
         let session = known.as_ref().map(|(_, session)| session).or(sqlite.then_some(&own));
-        let begin = E::begin(shared.dialect, options, isolation, session);
+        let asks = session.is_none() && shared.sessions.are_numbered();
+        let mut begin = E::begin(shared.dialect, options, isolation, session);
+        if asks {
+            let _ = write!(begin.to_mut(), "; {}", E::number_text(shared.straight));
+        }
         connection.shortened = sqlite && options.wait < own.wait;
         connection.open = true;
-        connection.session = known.map(|(_, session)| session.number);
+        connection.session = known.and_then(|(_, session)| session.number);
         if let Some((address, session)) = known
             && E::KEEPS_BACKSTOP
             && session.wait != E::backstop(options)
@@ -75,6 +79,7 @@ impl<E: Engine> Connection<E> {
             E::batch(connection.get(), text(begin)).await
         };
         match begun {
+            Ok(None) if asks => shared.sessions.note_unnumbered(),
             Ok(answer) => connection.session = connection.session.or(answer),
             Err(error) => {
                 // It may have been set, or not.
@@ -112,7 +117,7 @@ impl<E: Engine> Connection<E> {
 
     /// Finds out its session, so that a statement outside a transaction can be cancelled.
     pub(crate) async fn find_session(&mut self) -> Result<(), sqlx::Error> {
-        self.session = self.known().await?.map(|(_, session)| session.number);
+        self.session = self.known().await?.and_then(|(_, session)| session.number);
         Ok(())
     }
 
@@ -188,7 +193,7 @@ impl<E: Engine> Drop for Connection<E> {
         let connection = connection.detach();
         let Some(session) = self.session else { return };
         let shared = self.shared.clone();
-        // The connection is dropped after the session was ended, so that the number cannot be another's meanwhile.
+        // The connection is dropped after the session was ended, so that the number is its own meanwhile.
         self.shared.runtime.spawn(async move {
             if let Err(error) = shared.control.end_session(session, true).await {
                 tracing::warn!(%error, session, "rowlock: could not end a dropped transaction's session; the server will when it notices");

@@ -147,15 +147,17 @@ pub trait Driver: Database {
 
     // --- transactions ---
 
-    /// One text that begins a transaction as `options` want it and answers with the session's number, by which
-    /// [`Driver::end_session`] finds it from outside.
-    /// With a `session` that is known already, only what it has not set itself is sent, and nothing is asked.
+    /// One text that begins a transaction as `options` want it. With a `session` that is known already, only what it has not
+    /// set itself is sent.
     fn begin(
         dialect: Dialect,
         options: &Options,
         isolation: Option<Isolation>,
         session: Option<&Session>,
     ) -> Cow<'static, str>;
+    /// What a BEGIN asks for where the session is not known: one integer, by which [`Driver::end_session`] finds it from
+    /// outside, or NULL. `straight`: it is the connection's own for as long as that lives.
+    fn number_text(straight: bool) -> String;
     /// The server's limit on a wait for a row: some time after the client's.
     fn backstop(options: &Options) -> Duration;
     /// Whether the backstop that [`Driver::begin`] sets stays set after the transaction.
@@ -164,7 +166,8 @@ pub trait Driver: Database {
     fn session<'e>(connection: &'e mut Self::Connection) -> BoxFuture<'e, Result<Session, sqlx::Error>>;
     /// What each connection of a pool of rowlock's own is set to, so that transactions need not; empty for nothing.
     fn own_settings(options: &Options) -> String;
-    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection.
+    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection. Where there is no such
+    /// session any more, or on this server, nobody's is ended, and that is no error.
     fn end_session<'e>(
         control: &'e mut Self::Connection,
         session: i64,

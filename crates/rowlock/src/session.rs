@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -33,8 +33,9 @@ const MISSES: usize = 200;
 /// A server's session.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// The server's number for it.
-    pub number: i64,
+    /// The number that it is found by from outside ([`Driver::end_session`](crate::engine::Driver::end_session)), which can
+    /// never be another session's; `None` where the server gives none, and it is then not ended from outside.
+    pub number: Option<i64>,
     /// How long its statements may wait for a row by its own settings; zero: for ever.
     pub wait: Duration,
     /// Its transactions are READ COMMITTED where nothing else is said.
@@ -45,11 +46,18 @@ pub(crate) struct Sessions<E: Engine> {
     known: Mutex<HashMap<usize, (E::Statement, Session)>>,
     hits: AtomicUsize,
     misses: AtomicUsize,
+    /// A session was met that has no number.
+    unnumbered: AtomicBool,
 }
 
 impl<E: Engine> Default for Sessions<E> {
     fn default() -> Self {
-        Sessions { known: Mutex::default(), hits: AtomicUsize::new(0), misses: AtomicUsize::new(0) }
+        Sessions {
+            known: Mutex::default(),
+            hits: AtomicUsize::new(0),
+            misses: AtomicUsize::new(0),
+            unnumbered: AtomicBool::new(false),
+        }
     }
 }
 
@@ -71,12 +79,31 @@ impl<E: Engine> Sessions<E> {
         }
         self.misses.fetch_add(1, Relaxed);
         let session = E::session(connection).await?;
+        if session.number.is_none() {
+            self.note_unnumbered();
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KEPT {
             known.clear();
         }
         known.insert(address, (tag, session));
         Ok(Some((address, session)))
+    }
+
+    /// A session has no number: it is said once.
+    pub(crate) fn note_unnumbered(&self) {
+        if !self.unnumbered.swap(true, Relaxed) {
+            tracing::warn!(
+                "rowlock: the server gives a session no number that cannot be another's (MySQL and MariaDB: GET_LOCK is refused; \
+                 PostgreSQL behind a pooler: track_activities is off), so none is ended from outside: a dropped transaction that \
+                 waits keeps its locks until the server's own limit"
+            );
+        }
+    }
+
+    /// Whether the server may be asked for a number in the same trip as BEGIN, which would fail with it.
+    pub(crate) fn are_numbered(&self) -> bool {
+        !self.unnumbered.load(Relaxed)
     }
 
     /// The session at `address` is being set to another limit, for good.
@@ -110,7 +137,7 @@ mod tests {
         sessions: &Sessions<E>,
         connection: &mut E::Connection,
     ) -> Result<Option<i64>, sqlx::Error> {
-        Ok(sessions.of(connection).await?.map(|(_, session)| session.number))
+        Ok(sessions.of(connection).await?.and_then(|(_, session)| session.number))
     }
 
     rowlock_testing::engines! { servers:
@@ -120,7 +147,8 @@ mod tests {
             let sessions = Sessions::<E>::default();
             let asked = || sessions.misses.load(Relaxed);
             let (first, second) = (number(&sessions, &mut one).await?, number(&sessions, &mut two).await?);
-            assert_eq!(first, Some(E::session(&mut one).await?.number));
+            assert_eq!(first, E::session(&mut one).await?.number);
+            assert!(first.is_some());
             assert_ne!(first, second);
             assert_eq!((number(&sessions, &mut one).await?, number(&sessions, &mut two).await?, asked()), (first, second, 2));
             // It forgot its statements: no address of another's is taken for its own.

@@ -60,6 +60,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn number_text(_: bool) -> String {
+        "SELECT NULL".into()
+    }
+
     const KEEPS_BACKSTOP: bool = false;
 
     fn backstop(options: &Options) -> Duration {
@@ -68,7 +72,7 @@ impl Driver for Sqlite {
 
     fn session<'e>(_: &'e mut SqliteConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
         // There is none, and nobody asks.
-        let session = Session { number: 0, wait: Duration::ZERO, read_committed: false };
+        let session = Session { number: None, wait: Duration::ZERO, read_committed: false };
         Box::pin(std::future::ready(Ok(session)))
     }
 
