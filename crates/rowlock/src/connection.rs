@@ -35,6 +35,10 @@ pub(crate) struct Connection<E: Engine> {
     open: bool,
     /// The number by which the session is ended from outside.
     pub(crate) session: Option<i64>,
+    /// By what its session is known.
+    address: Option<usize>,
+    /// The pool has just asked it whether it lives.
+    asked: bool,
     pub(crate) read_only: bool,
     /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
     managed: bool,
@@ -90,9 +94,11 @@ impl<E: Engine> Connection<E> {
         Ok(connection)
     }
 
-    /// Takes a connection from the pool, for a statement outside a transaction.
-    pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
-        Ok(Connection::new(shared, shared.pool.acquire().await?))
+    /// A connection of the pool's, for a statement outside a transaction.
+    pub(crate) fn taken(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
+        let mut connection = Connection::new(shared, inner);
+        connection.asked = shared.pool.options().get_test_before_acquire();
+        connection
     }
 
     fn new(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
@@ -100,6 +106,8 @@ impl<E: Engine> Connection<E> {
             inner: Some(inner),
             open: false,
             session: None,
+            address: None,
+            asked: false,
             read_only: false,
             managed: false,
             shortened: false,
@@ -112,13 +120,28 @@ impl<E: Engine> Connection<E> {
         let shared = self.shared.clone();
         // Behind a pooler a connection has another session in each transaction.
         let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
-        if told_apart { shared.sessions.of(self.get()).await } else { Ok(None) }
+        let known = if told_apart { shared.sessions.of(self.get()).await? } else { None };
+        self.address = known.map(|(address, _)| address);
+        Ok(known)
     }
 
-    /// Finds out its session, so that a statement outside a transaction can be cancelled.
+    /// Finds out its session, so that a statement outside a transaction can be cancelled, and makes sure that it lives: of a
+    /// statement whose answer is lost nobody knows whether it was done.
     pub(crate) async fn find_session(&mut self) -> Result<(), sqlx::Error> {
         self.session = self.known().await?.and_then(|(_, session)| session.number);
+        let asked = std::mem::take(&mut self.asked) || self.shared.dialect == Dialect::Sqlite;
+        if !asked && self.shared.sessions.is_doubtful(self.address) {
+            sqlx::Connection::ping(self.get()).await?;
+            self.note_used();
+        }
         Ok(())
+    }
+
+    /// It has just answered.
+    pub(crate) fn note_used(&self) {
+        if let Some(address) = self.address {
+            self.shared.sessions.note_used(address);
+        }
     }
 
     /// Whether a drop hangs up.
@@ -172,6 +195,7 @@ impl<E: Engine> Connection<E> {
             (false, _) => drop(E::batch(self.get(), text(sql)).await?),
         }
         self.open = false;
+        self.note_used();
         Ok(())
     }
 }

@@ -175,6 +175,8 @@ pub trait Driver: Database {
     ) -> BoxFuture<'e, Result<(), sqlx::Error>>;
     /// What an error that the server reported means for the transaction.
     fn failure(dialect: Dialect, error: &dyn DatabaseError) -> Failure;
+    /// Whether the server says by this error that it ends the session: what is under way in it is not done.
+    fn ends_session(error: &dyn DatabaseError) -> bool;
 
     // --- locking ---
 
@@ -255,11 +257,16 @@ macro_rules! forward {
             Box::pin(async move {
                 // As sqlx's own does, with two boxes fewer.
                 let mut steps = sqlx::Executor::fetch_many(connection, statement);
-                let mut rows = Vec::new();
-                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
-                    rows.extend(step.right());
+                let (mut rows, mut done) = (Vec::new(), false);
+                loop {
+                    match futures_util::TryStreamExt::try_next(&mut steps).await {
+                        Ok(Some(sqlx::Either::Right(row))) => rows.push(row),
+                        Ok(Some(sqlx::Either::Left(_))) => done = true,
+                        Ok(None) => return Ok(rows),
+                        Err(error) if done => return Err($crate::checkout::behind::<Self>(error)),
+                        Err(error) => return Err(error),
+                    }
                 }
-                Ok(rows)
             })
         }
         fn prepare_with<'e>(

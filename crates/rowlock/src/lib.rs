@@ -122,6 +122,7 @@ mod acquire;
 mod builder;
 mod catalog;
 mod check;
+mod checkout;
 mod claim;
 mod connection;
 mod control;

@@ -28,6 +28,8 @@ pub(crate) struct Progress {
     pub(crate) restarts: u32,
     /// How many connections had prepared what no longer fits.
     stale: u32,
+    /// How many connections were dead before anything was sent.
+    pub(crate) dead: u32,
     /// How long SQLite's one writer was waited for.
     pub(crate) waited: Duration,
     /// What the next attempt locks up front.
@@ -98,6 +100,9 @@ impl<E: Engine> Kind<E> {
         failure: Failure,
         message: String,
     ) -> Result<(), Error> {
+        if failure == Failure::ConnectionLost {
+            self.shared.sessions.note_lost();
+        }
         let after = began.elapsed();
         self.shared.counters.count(Event::Retry(failure), &self.name);
         tracing::debug!(kind = %self.name, %failure, message, "rowlock: attempt failed");

@@ -119,7 +119,7 @@ impl<E: Engine> Kind<E> {
         self.shared.knows::<T::Resource>()?;
         let model = self.shared.model();
         let statement = edit_text::read::<E>(&model, T::Resource::RANK, key).into_statement()?;
-        let mut connection = self.shared.pool.acquire().await?;
+        let mut connection = self.take(std::time::Instant::now()).await?;
         self.shared.counters.count(Event::Statement, &self.name);
         let row = E::fetch_optional(&mut connection, statement.kept(self.shared.keeps_prepared)).await?;
         Ok(row.as_ref().map(T::from_row).transpose()?)

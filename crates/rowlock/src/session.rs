@@ -14,7 +14,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, Statement};
@@ -42,8 +42,24 @@ pub struct Session {
     pub read_committed: bool,
 }
 
+/// A session that answered within this time is taken to live, unless another was lost since.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// So long after one was lost any other may go too, whatever it has just answered: a server does not end all at once.
+const DOUBT: Duration = Duration::from_secs(1);
+
+struct Known<E: Engine> {
+    /// Keeps the address.
+    _tag: E::Statement,
+    session: Session,
+    /// When it answered last.
+    used: Instant,
+}
+
 pub(crate) struct Sessions<E: Engine> {
-    known: Mutex<HashMap<usize, (E::Statement, Session)>>,
+    known: Mutex<HashMap<usize, Known<E>>>,
+    /// When a connection was lost last.
+    lost: Mutex<Option<Instant>>,
     hits: AtomicUsize,
     misses: AtomicUsize,
     /// A session was met that has no number.
@@ -54,6 +70,7 @@ impl<E: Engine> Default for Sessions<E> {
     fn default() -> Self {
         Sessions {
             known: Mutex::default(),
+            lost: Mutex::default(),
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
             unnumbered: AtomicBool::new(false),
@@ -71,8 +88,7 @@ impl<E: Engine> Sessions<E> {
         }
         let tag = E::prepare_with(connection, AssertSqlSafe(TAG).into_sql_str(), &[]).await?;
         let address = tag.columns().as_ptr().addr();
-        let known =
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).map(|(_, session)| *session);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).map(|known| known.session);
         if known.is_some() {
             self.hits.fetch_add(1, Relaxed);
             return Ok(known.map(|session| (address, session)));
@@ -86,7 +102,7 @@ impl<E: Engine> Sessions<E> {
         if known.len() >= KEPT {
             known.clear();
         }
-        known.insert(address, (tag, session));
+        known.insert(address, Known { _tag: tag, session, used: Instant::now() });
         Ok(Some((address, session)))
     }
 
@@ -109,9 +125,31 @@ impl<E: Engine> Sessions<E> {
     /// The session at `address` is being set to another limit, for good.
     pub(crate) fn set_wait(&self, address: usize, wait: Duration) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, session)) = known.get_mut(&address) {
-            session.wait = wait;
+        if let Some(known) = known.get_mut(&address) {
+            known.session.wait = wait;
         }
+    }
+
+    /// The session at `address` has just answered.
+    pub(crate) fn note_used(&self, address: usize) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get_mut(&address) {
+            known.used = Instant::now();
+        }
+    }
+
+    /// A connection was lost: others may be, too.
+    pub(crate) fn note_lost(&self) {
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether the session may have ended since it answered last.
+    pub(crate) fn is_doubtful(&self, address: Option<usize>) -> bool {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = address.and_then(|address| known.get(&address)).map(|known| known.used);
+        used.is_some_and(|used| used.elapsed() >= FRESH || lost.is_some_and(|lost| lost >= used))
+            || lost.is_some_and(|lost| lost.elapsed() < DOUBT)
     }
 
     /// What is known of the session at `address` may no longer hold.

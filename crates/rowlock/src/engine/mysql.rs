@@ -180,6 +180,12 @@ impl Driver for MySql {
         }
     }
 
+    /// Shutdown, KILL and idle limits. The server says so only where the statement has no answer yet: an OK that is set
+    /// before stays (`send_kill_message`, and `is_set` of the diagnostics area, in both servers' sql_class and sql_parse).
+    fn ends_session(error: &dyn DatabaseError) -> bool {
+        matches!(number(error), Some(1053 | 1077 | 1079 | 1927 | 3169 | 4031))
+    }
+
     fn chunk(_: Dialect, target: &Target) -> usize {
         if by_list(target) { LIST_CHUNK } else { JOIN_CHUNK }
     }

@@ -173,6 +173,11 @@ impl Driver for Postgres {
         }
     }
 
+    /// Before CommandComplete nothing is committed: in the extended protocol Sync commits.
+    fn ends_session(error: &dyn DatabaseError) -> bool {
+        matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04"))
+    }
+
     fn chunk(_: Dialect, _: &Target) -> usize {
         CHUNK
     }

@@ -98,6 +98,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn ends_session(_: &dyn DatabaseError) -> bool {
+        false
+    }
+
     fn chunk(_: Dialect, _: &Target) -> usize {
         CHUNK
     }

@@ -25,6 +25,7 @@ mod pooler;
 mod schema_change;
 mod server;
 mod shutdown;
+mod singles;
 mod strangers;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
