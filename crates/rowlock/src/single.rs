@@ -8,8 +8,18 @@ use rowlock_footprint::{Dialect, Wait};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
-    Reach, Start, Tx, count::Event, deadline, engine::Engine, error::Error, failure::Failure, guard::Admission,
-    inner::Inner, kind::Kind, progress::Progress, query::Query, statement::changed,
+    Reach, Start, Tx,
+    count::Event,
+    deadline,
+    engine::Engine,
+    error::Error,
+    failure::{Failure, is_unread},
+    guard::Admission,
+    inner::Inner,
+    kind::Kind,
+    progress::Progress,
+    query::Query,
+    statement::changed,
 };
 
 impl<E: Engine> Kind<E> {
@@ -84,7 +94,7 @@ impl<E: Engine> Kind<E> {
                 drop(inner);
                 self.failed(progress, began, Failure::ConnectionLost, error.to_string()).await?;
             }
-            Failure::ConnectionLost => {
+            failure if failure == Failure::ConnectionLost || is_unread(self.shared.dialect, &error) => {
                 self.shared.sessions.note_lost();
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             }

@@ -14,6 +14,7 @@ mod support;
 mod cancel;
 mod change;
 mod commit;
+mod copy;
 mod guard;
 mod idle;
 mod isolation;
