@@ -34,8 +34,12 @@ use crate::{
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
     open: bool,
-    /// The server's number for the session.
+    /// The number by which the session is ended from outside.
     pub(crate) session: Option<i64>,
+    /// By what its session is known.
+    address: Option<usize>,
+    /// The pool has just asked it whether it lives.
+    asked: bool,
     read_only: bool,
     /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
     managed: bool,
@@ -55,14 +59,18 @@ impl<E: Engine> Connection<E> {
     ) -> Result<Self, sqlx::Error> {
         let mut connection = Connection::new(shared, inner);
         let known = connection.known().await?;
-        let own = Session { number: 0, wait: shared.own_wait, read_committed: false };
+        let own = Session { number: None, wait: shared.own_wait, read_committed: false };
         let sqlite = shared.dialect == Dialect::Sqlite;
         let session = known.as_ref().map(|(_, session)| session).or(sqlite.then_some(&own));
-        let begin = E::begin(shared.dialect, options, isolation, session);
+        let asks = session.is_none() && shared.sessions.are_numbered();
+        let mut begin = E::begin(shared.dialect, options, isolation, session);
+        if asks {
+            let _ = write!(begin.to_mut(), "; {}", E::number_text(shared.straight));
+        }
         connection.shortened = sqlite && options.wait < own.wait;
         connection.read_only = options.read_only;
         connection.open = true;
-        connection.session = known.map(|(_, session)| session.number);
+        connection.session = known.and_then(|(_, session)| session.number);
         if let Some((address, session)) = known
             && E::KEEPS_BACKSTOP
             && session.wait != E::backstop(options)
@@ -77,6 +85,7 @@ impl<E: Engine> Connection<E> {
             E::batch(connection.get(), text(begin)).await
         };
         match begun {
+            Ok(None) if asks => shared.sessions.note_unnumbered(),
             Ok(answer) => connection.session = connection.session.or(answer),
             Err(error) => {
                 // It may have been set, or not.
@@ -90,9 +99,11 @@ impl<E: Engine> Connection<E> {
         Ok(connection)
     }
 
-    /// Takes a connection from the pool, for a statement outside a transaction.
-    pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
-        Ok(Connection::new(shared, shared.pool.acquire().await?))
+    /// A connection of the pool's, for a statement outside a transaction.
+    pub(crate) fn taken(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
+        let mut connection = Connection::new(shared, inner);
+        connection.asked = shared.pool.options().get_test_before_acquire();
+        connection
     }
 
     fn new(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
@@ -100,6 +111,8 @@ impl<E: Engine> Connection<E> {
             inner: Some(inner),
             open: false,
             session: None,
+            address: None,
+            asked: false,
             read_only: false,
             managed: false,
             shortened: false,
@@ -112,13 +125,28 @@ impl<E: Engine> Connection<E> {
         let shared = self.shared.clone();
         // Behind a pooler a connection has another session in each transaction.
         let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
-        if told_apart { shared.sessions.of(self.get()).await } else { Ok(None) }
+        let known = if told_apart { shared.sessions.of(self.get()).await? } else { None };
+        self.address = known.map(|(address, _)| address);
+        Ok(known)
     }
 
-    /// Finds out its session, so that a statement outside a transaction can be cancelled.
+    /// Finds out its session, so that a statement outside a transaction can be cancelled, and makes sure that it lives: of a
+    /// statement whose answer is lost nobody knows whether it was done.
     pub(crate) async fn find_session(&mut self) -> Result<(), sqlx::Error> {
-        self.session = self.known().await?.map(|(_, session)| session.number);
+        self.session = self.known().await?.and_then(|(_, session)| session.number);
+        let asked = std::mem::take(&mut self.asked) || self.shared.dialect == Dialect::Sqlite;
+        if !asked && self.shared.sessions.is_doubtful(self.address) {
+            sqlx::Connection::ping(self.get()).await?;
+            self.note_used();
+        }
         Ok(())
+    }
+
+    /// It has just answered.
+    pub(crate) fn note_used(&self) {
+        if let Some(address) = self.address {
+            self.shared.sessions.note_used(address);
+        }
     }
 
     /// Whether a drop hangs up.
@@ -238,6 +266,7 @@ impl<E: Engine> Connection<E> {
             E::batch(self.get(), text(sql)).await?;
         }
         self.open = false;
+        self.note_used();
         Ok(())
     }
 }
@@ -275,7 +304,7 @@ impl<E: Engine> Drop for Connection<E> {
         let connection = connection.detach();
         let Some(session) = self.session else { return };
         let shared = self.shared.clone();
-        // The connection is dropped after the session was ended, so that the number cannot be another's meanwhile.
+        // The connection is dropped after the session was ended, so that the number is its own meanwhile.
         self.shared.runtime.spawn(async move {
             if let Err(error) = shared.control.end_session(session, true).await {
                 tracing::warn!(%error, session, "rowlock: could not end a dropped transaction's session; the server will when it notices");

@@ -152,15 +152,17 @@ pub trait Driver: Database {
 
     // --- transactions ---
 
-    /// One text that begins a transaction as `options` want it and answers with the session's number, by which
-    /// [`Driver::end_session`] finds it from outside.
-    /// With a `session` that is known already, only what it has not set itself is sent, and nothing is asked.
+    /// One text that begins a transaction as `options` want it. With a `session` that is known already, only what it has not
+    /// set itself is sent.
     fn begin(
         dialect: Dialect,
         options: &Options,
         isolation: Option<Isolation>,
         session: Option<&Session>,
     ) -> Cow<'static, str>;
+    /// What a BEGIN asks for where the session is not known: one integer, by which [`Driver::end_session`] finds it from
+    /// outside, or NULL. `straight`: it is the connection's own for as long as that lives.
+    fn number_text(straight: bool) -> String;
     /// The server's limit on a wait for a row: some time after the client's.
     fn backstop(options: &Options) -> Duration;
     /// Whether the backstop that [`Driver::begin`] sets stays set after the transaction.
@@ -169,7 +171,8 @@ pub trait Driver: Database {
     fn session<'e>(connection: &'e mut Self::Connection) -> BoxFuture<'e, Result<Session, sqlx::Error>>;
     /// What each connection of a pool of rowlock's own is set to, so that transactions need not; empty for nothing.
     fn own_settings(options: &Options) -> String;
-    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection.
+    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection. Where there is no such
+    /// session any more, or on this server, nobody's is ended, and that is no error.
     fn end_session<'e>(
         control: &'e mut Self::Connection,
         session: i64,
@@ -177,6 +180,8 @@ pub trait Driver: Database {
     ) -> BoxFuture<'e, Result<(), sqlx::Error>>;
     /// What an error that the server reported means for the transaction.
     fn failure(dialect: Dialect, error: &dyn DatabaseError) -> Failure;
+    /// Whether the server says by this error that it ends the session: what is under way in it is not done.
+    fn ends_session(error: &dyn DatabaseError) -> bool;
 
     // --- locking ---
 
@@ -269,11 +274,16 @@ macro_rules! forward {
             Box::pin(async move {
                 // As sqlx's own does, with two boxes fewer.
                 let mut steps = Self::fetch_many(connection, statement);
-                let mut rows = Vec::new();
-                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
-                    rows.extend(step.right());
+                let (mut rows, mut done) = (Vec::new(), false);
+                loop {
+                    match futures_util::TryStreamExt::try_next(&mut steps).await {
+                        Ok(Some(sqlx::Either::Right(row))) => rows.push(row),
+                        Ok(Some(sqlx::Either::Left(_))) => done = true,
+                        Ok(None) => return Ok(rows),
+                        Err(error) if done => return Err($crate::checkout::behind::<Self>(error)),
+                        Err(error) => return Err(error),
+                    }
                 }
-                Ok(rows)
             })
         }
         fn prepare_with<'e>(

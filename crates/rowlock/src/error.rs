@@ -27,6 +27,7 @@ use crate::{KeyValue, check::Report, failure::Failure};
 /// let error = db.transaction(async |tx| tx.lock::<Order>([99]).nowait().await.map(drop)).await.unwrap_err();
 /// let code = match &error {
 ///     Error::Missing { .. } => 404,
+///     Error::NoConnection { .. } => 503,
 ///     error if error.is_busy() => 409,
 ///     error if error.is_transient() => 503,
 ///     _ => 500,
@@ -62,6 +63,16 @@ pub enum Error {
         waited: Option<Duration>,
         /// A gate of this process did not let it in ([`Gate`](crate::Gate)): nothing was sent.
         turned_away: bool,
+    },
+
+    /// No connection of the pool was had within the kind's [`wait`](crate::Kind::wait) limit, or within the pool's own:
+    /// each is in use, or the server lets none in. Nothing was sent. For a caller who may try again: 503 with Retry-After.
+    #[error("{kind}: no connection of the pool within {waited:?}; transactions are too long, or too many for the pool")]
+    NoConnection {
+        /// The kind of transaction.
+        kind: KindName,
+        /// How long one was waited for.
+        waited: Duration,
     },
 
     /// A lock was asked for that lies below one that is held, or is stronger than it, and it could not be had without
@@ -241,10 +252,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// A row is busy: [`Error::Busy`], or attempts that all ended so (by the server's own limit on waits).
+    /// A row is busy, or all connections are: [`Error::Busy`], [`Error::NoConnection`], or attempts that all ended so (by the
+    /// server's own limit on waits).
     pub fn is_busy(&self) -> bool {
         match self.root() {
-            Error::Busy { .. } => true,
+            Error::Busy { .. } | Error::NoConnection { .. } | Error::Database(sqlx::Error::PoolTimedOut) => true,
             Error::Exhausted { attempts, .. } => attempts.iter().all(|attempt| attempt.failure == Failure::Busy),
             _ => false,
         }
@@ -289,7 +301,11 @@ impl Error {
 
     /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
     pub fn is_transient(&self) -> bool {
-        matches!(self.root(), Error::Busy { .. } | Error::Exhausted { .. })
+        match self.root() {
+            Error::Busy { .. } | Error::NoConnection { .. } | Error::Exhausted { .. } => true,
+            Error::Database(error) => matches!(error, sqlx::Error::PoolTimedOut),
+            _ => false,
+        }
     }
 }
 

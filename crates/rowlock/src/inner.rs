@@ -120,6 +120,15 @@ impl<E: Engine> Notes<'_, E> {
     pub(crate) fn answered(&mut self) {
         self.pace.answered();
     }
+
+    /// A statement failed in the middle of a protocol of its own: the connection is not used again.
+    pub(crate) fn broken(&mut self, error: &sqlx::Error) {
+        self.note(error);
+        self.pace.broken();
+        if matches!(self.seen, Seen::Fine) {
+            *self.seen = Seen::Aborted(error.to_string());
+        }
+    }
 }
 
 impl<E: Engine> Inner<E> {

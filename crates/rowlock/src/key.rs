@@ -172,9 +172,9 @@ impl<C: KeyColumn> AsKey<C> for C {
 }
 
 #[diagnostic::do_not_recommend]
-impl<C: KeyColumn> AsKey<C> for &C {
+impl<K: Key> AsKey<K> for &K {
     fn as_key(&self) -> KeyValue {
-        self.to_value()
+        K::value(self)
     }
 }
 
@@ -259,18 +259,11 @@ impl KeyColumn for Vec<u8> {
 
 macro_rules! tuples {
     ($($len:literal: $($t:ident $as:ident $n:tt),+;)+) => { $(
-        /// Column by column: `("a", 1)` is a key of `(String, i32)`.
+        /// Column by column: `("a", 1)` is a key of `(String, i32)`. (A list of such tuples is given by value: `.copied()`.)
         #[diagnostic::do_not_recommend]
         impl<$($t: KeyColumn, $as: AsKey<$t>),+> AsKey<($($t,)+)> for ($($as,)+) {
             fn as_key(&self) -> KeyValue {
                 KeyValue::Tuple(Arc::new([$(self.$n.as_key()),+]))
-            }
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl<$($t: KeyColumn, $as: AsKey<$t>),+> AsKey<($($t,)+)> for &($($as,)+) {
-            fn as_key(&self) -> KeyValue {
-                (**self).as_key()
             }
         }
 
@@ -320,12 +313,11 @@ mod tests {
         type Two = (String, i32);
         let owned = (String::from("a"), 1);
         let borrowed = ("a", 1);
-        let forms: [KeyValue; 5] = [
+        let forms: [KeyValue; 4] = [
             AsKey::<Two>::as_key(&owned),
             AsKey::<Two>::as_key(&&owned),
             AsKey::<Two>::as_key(&borrowed),
-            AsKey::<Two>::as_key(&&borrowed),
-            AsKey::<Two>::as_key(&(&owned.0, &1)),
+            AsKey::<Two>::as_key(&(&owned.0, 1)),
         ];
         assert!(forms.iter().all(|form| *form == owned.value()));
         assert_eq!(

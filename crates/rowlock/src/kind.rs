@@ -156,7 +156,7 @@ impl<E: Engine> Kind<E> {
             let mut progress = Progress::default();
             loop {
                 // Not in the box of `begin`: it is larger than all the rest.
-                let taken = self.shared.pool.acquire().await;
+                let taken = self.take(began).await;
                 let inner = match self.begin(taken, &mut progress, began).await {
                     Ok(Some(inner)) => inner,
                     Ok(None) => continue,
@@ -198,16 +198,18 @@ impl<E: Engine> Kind<E> {
     /// Begins an attempt, with what the last one needed locked up front. `None`: that failed transiently; once more.
     fn begin<'a>(
         &'a self,
-        taken: Result<PoolConnection<E>, sqlx::Error>,
+        taken: Result<PoolConnection<E>, Error>,
         progress: &'a mut Progress,
         began: Instant,
     ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
         // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
         Box::pin(async move {
             let sent = Instant::now();
+            let was_taken = taken.is_ok();
             let begun = match taken {
                 Ok(taken) => Connection::begin(&self.shared, taken, &self.options, self.options.isolation).await,
-                Err(error) => Err(error),
+                Err(Error::Database(error)) => Err(error),
+                Err(error) => return Err(error),
             };
             let connection = match begun {
                 Ok(connection) => connection,
@@ -220,7 +222,10 @@ impl<E: Engine> Kind<E> {
                     if !failure.is_transient() {
                         return Err(error.into());
                     }
-                    self.failed(progress, began, failure, error.to_string()).await?;
+                    match was_taken {
+                        true => self.unsent(error, progress, began).await?,
+                        false => self.failed(progress, began, failure, error.to_string()).await?,
+                    }
                     return Ok(None);
                 }
             };
@@ -395,6 +400,7 @@ impl<E: Engine> Kind<E> {
         let Err(error) = inner.connection.commit(before).await else { return Ok(true) };
         let failure = Failure::of::<E>(dialect, &error);
         if failure == Failure::ConnectionLost {
+            self.shared.sessions.note_lost();
             let Some(token) = token else {
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             };

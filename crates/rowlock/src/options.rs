@@ -178,7 +178,8 @@ macro_rules! settings {
             $options.deadline = deadline;
             $self
         }
-        /// How long one locking call may wait. Kept by the client, which then cancels the statement at the server; the
+        /// How long one locking call may wait, and how long a connection of the pool is waited for (500 ms at least, since one
+        /// may have to be made), within the deadline. Kept by the client, which then cancels the statement at the server; the
         /// server's own setting (for each row on PostgreSQL, in whole seconds on InnoDB) is the backstop. Default: 10 s; at most
         /// a week.
         #[must_use]

@@ -31,6 +31,8 @@ pub(crate) struct Progress {
     stale: u32,
     /// The schema was looked at for its sake and was the same: once more it may have been in between.
     looked: bool,
+    /// How many connections were dead before anything was sent.
+    pub(crate) dead: u32,
     /// How long SQLite's one writer was waited for.
     pub(crate) waited: Duration,
     /// What the next attempt locks up front.
@@ -109,6 +111,9 @@ impl<E: Engine> Kind<E> {
         failure: Failure,
         message: String,
     ) -> Result<(), Error> {
+        if failure == Failure::ConnectionLost {
+            self.shared.sessions.note_lost();
+        }
         let after = began.elapsed();
         self.shared.counters.count(Event::Retry(failure), &self.name);
         if failure == Failure::StalePlan {

@@ -9,7 +9,6 @@ use sqlx::FromRow;
 use crate::{
     Before, Edit, KeyValue, Plan, Resource, Saved, Tx, Versioned,
     acquire::Ask,
-    connection::Connection,
     count::Event,
     deadline,
     edit_text::{self, Editing},
@@ -133,7 +132,7 @@ impl<E: Engine> Kind<E> {
             loop {
                 let model = self.shared.model();
                 let statement = edit_text::read::<E>(&model, rank, key).into_statement()?;
-                let mut connection = Connection::acquire(&self.shared).await?;
+                let Some(mut connection) = self.take_alone(&mut progress, began).await? else { continue };
                 self.shared.counters.count(Event::Statement, &self.name);
                 let statement = statement.kept(self.shared.keeps_prepared);
                 let error = match E::fetch_optional(connection.get(), statement).await {

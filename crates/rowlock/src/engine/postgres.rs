@@ -93,11 +93,18 @@ impl Driver for Postgres {
             let backstop = (limit + Duration::from_secs(1)).as_millis();
             let _ = write!(sql.to_mut(), "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
         }
-        if session.is_none() {
-            let _ =
-                write!(sql.to_mut(), "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
-        }
         sql
+    }
+
+    fn number_text(straight: bool) -> String {
+        match straight {
+            true => format!("SELECT {} FROM pg_stat_activity WHERE pid = pg_backend_pid()", number("backend_start")),
+            // The transaction's: the backend serves another client after it. Where activities are not tracked, nobody sees
+            // which transaction a backend is in.
+            false => {
+                format!("SELECT CASE WHEN current_setting('track_activities')::bool THEN {} END", number("now()"))
+            }
+        }
     }
 
     const KEEPS_BACKSTOP: bool = false;
@@ -111,17 +118,13 @@ impl Driver for Postgres {
         Box::pin(async move {
             // Not behind a pooler: the backend is this connection's for as long as it lives.
             let sql = format!(
-                "SELECT (({}) << {PID_BITS}) | (pid & {PID_MASK}), setting::bigint FROM pg_stat_activity, pg_settings \
+                "SELECT {}, setting::bigint FROM pg_stat_activity, pg_settings \
                  WHERE pid = pg_backend_pid() AND name = 'lock_timeout'",
-                stamp("backend_start")
+                number("backend_start")
             );
             let row = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_one(connection).await?;
             let milliseconds = integer(&row, 1).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-            Ok(Session {
-                number: integer(&row, 0).ok_or(sqlx::Error::RowNotFound)?,
-                wait: Duration::from_millis(milliseconds),
-                read_committed: false,
-            })
+            Ok(Session { number: integer(&row, 0), wait: Duration::from_millis(milliseconds), read_committed: false })
         })
     }
 
@@ -135,13 +138,14 @@ impl Driver for Postgres {
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
         // Only while the session is in the very transaction that it was asked for in, or is the very backend: behind a
-        // pooler the backend may be another client's by now, and a pid is given out again.
+        // pooler the backend may be another client's by now, and a pid is given out again. When a backend began is seen
+        // whether it tracks its activities or not.
         let (pid, began) = (session & PID_MASK, session >> PID_BITS);
         let end = if hard { "terminate" } else { "cancel" };
         // By the simple protocol: a pooler may give another server to each trip of a prepared statement.
         let sql = format!(
             "SELECT pg_{end}_backend(pid) FROM pg_stat_activity WHERE pid & {PID_MASK} = {pid} \
-             AND ({} = {began} OR coalesce({} = {began}, current_setting('track_activities') = 'off'))",
+             AND ({} = {began} OR {} = {began})",
             stamp("backend_start"),
             stamp("xact_start")
         );
@@ -168,6 +172,11 @@ impl Driver for Postgres {
             code if code.starts_with("08") => Failure::ConnectionLost,
             _ => Failure::Other,
         }
+    }
+
+    /// Before CommandComplete nothing is committed: in the extended protocol Sync commits.
+    fn ends_session(error: &dyn DatabaseError) -> bool {
+        matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04"))
     }
 
     fn chunk(_: Dialect, _: &Target) -> usize {
@@ -430,6 +439,11 @@ fn bytes(value: &KeyValue) -> Option<&[u8]> {
 /// The number of a session, within one i64: its pid in the lower bits, and above them when its transaction began.
 const PID_BITS: u32 = 22;
 const PID_MASK: i64 = (1 << PID_BITS) - 1;
+
+/// The number of this session, told from others with its pid by a time.
+fn number(time: &str) -> String {
+    format!("(({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp(time))
+}
 
 /// A timestamp in microseconds, in as many bits as are left beside the pid: it comes again after 25 days.
 fn stamp(time: &str) -> String {

@@ -62,6 +62,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn number_text(_: bool) -> String {
+        "SELECT NULL".into()
+    }
+
     const KEEPS_BACKSTOP: bool = false;
 
     fn backstop(options: &Options) -> Duration {
@@ -70,7 +74,7 @@ impl Driver for Sqlite {
 
     fn session<'e>(_: &'e mut SqliteConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
         // There is none, and nobody asks.
-        let session = Session { number: 0, wait: Duration::ZERO, read_committed: false };
+        let session = Session { number: None, wait: Duration::ZERO, read_committed: false };
         Box::pin(std::future::ready(Ok(session)))
     }
 
@@ -98,6 +102,10 @@ impl Driver for Sqlite {
             }
             _ => Failure::Other,
         }
+    }
+
+    fn ends_session(_: &dyn DatabaseError) -> bool {
+        false
     }
 
     fn chunk(_: Dialect, _: &Target) -> usize {

@@ -312,3 +312,24 @@ engines! { mariadb:
         changed_under_the_snapshot::<sqlx::MySql>(&test, Isolation::RepeatableRead, Some(set)).await;
     }
 }
+
+engines! {
+    /// All connections are in use: that is known soon, and is no defect of anybody's.
+    async fn a_pool_that_is_exhausted_is_busy<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let held = db.pool().acquire().await.unwrap();
+        let update = || rowlock::query("update orders set n = n + 1 where id = 10");
+        let quick = db.kind("quick").nowait();
+        let bounded = db.kind("deadline").deadline(Duration::from_millis(600));
+        for kind in [quick, bounded] {
+            let inside = kind.transaction(async |tx| tx.lock::<Order>([10]).await.map(drop)).await.unwrap_err();
+            let alone = kind.execute(update()).await.unwrap_err();
+            for error in [inside, alone] {
+                assert!(matches!(error, Error::NoConnection { .. }), "{error:?}");
+                assert!(error.is_busy() && error.is_transient() && !error.is_turned_away(), "{error:?}");
+            }
+        }
+        drop(held);
+        assert_eq!(db.kind("now").nowait().execute(update()).await.unwrap(), 1);
+    }
+}

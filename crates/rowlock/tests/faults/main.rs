@@ -15,6 +15,7 @@ mod cancel;
 mod change;
 mod columns;
 mod commit;
+mod copy;
 mod creation;
 mod guard;
 mod idle;
@@ -27,6 +28,8 @@ mod pooler;
 mod schema_change;
 mod server;
 mod shutdown;
+mod singles;
+mod strangers;
 mod writer;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
