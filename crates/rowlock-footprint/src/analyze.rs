@@ -6,7 +6,7 @@ use sqlparser::ast::{Query, SetExpr, Statement, Visit, Visitor};
 
 use crate::{
     Cause, Dialect, Footprint, Isolation, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait,
-    locking::Clause, name, query::Cte, scope::Output, text::Text,
+    locking::Clause, name, query::Cte, scope::Output, setting::settings, text::Text,
 };
 
 /// The footprint of `sql`, which may be several statements, as `dialect` would run it on `schema`.
@@ -82,6 +82,7 @@ pub fn analyze_under(
     let mut analysis = Analysis::new(dialect, schema, isolation);
     analysis.footprint.parameters = text.parameters;
     for (tokens, nesting) in text.statements {
+        analysis.footprint.settings.extend(settings(&tokens, dialect));
         nesting.with_stack(|| analysis.tokens(tokens))?;
         if let Some(what) = analysis.too_many {
             return Err(Unreadable { reason: format!("more {what} than the model follows") });
@@ -123,7 +124,13 @@ impl<'s> Analysis<'s> {
             dialect,
             schema,
             isolation,
-            footprint: Footprint { verb: Verb::Read, locks: Vec::new(), parameters: 0, opaque: Vec::new() },
+            footprint: Footprint {
+                verb: Verb::Read,
+                locks: Vec::new(),
+                parameters: 0,
+                opaque: Vec::new(),
+                settings: Vec::new(),
+            },
             clauses: Vec::new(),
             ctes: Vec::new(),
             outputs: Outputs::default(),

@@ -1,6 +1,6 @@
 //! A statement's footprint on the order's own ground: tables as ranks, literals as keys. Worked out once for a text.
 
-use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Strength, Unreadable, Value, Verb, Wait};
+use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Setting, Strength, Unreadable, Value, Verb, Wait};
 use uuid::Uuid;
 
 use crate::{KeyType, KeyValue, check::Target, model::Model, statement::Bound};
@@ -20,6 +20,7 @@ pub(crate) struct Checked {
     pub(crate) opaque: Vec<String>,
     /// Tables outside the order of which existing rows are locked.
     pub(crate) undeclared: Vec<String>,
+    pub(crate) settings: Vec<Setting>,
 }
 
 /// Locks of one strength on some rows of one resource.
@@ -66,11 +67,17 @@ impl Footing {
             Ok(footprint) => footprint,
             Err(unreadable) => return Footing::Unreadable(unreadable),
         };
-        if footprint.verb == Verb::Read && footprint.locks.is_empty() && footprint.opaque.is_empty() {
+        let locks_nothing = footprint.locks.is_empty() && footprint.opaque.is_empty();
+        if footprint.verb == Verb::Read && locks_nothing && footprint.settings.is_empty() {
             return Footing::Clear;
         }
-        let mut checked =
-            Checked { verb: footprint.verb, demands: Vec::new(), opaque: footprint.opaque, undeclared: Vec::new() };
+        let mut checked = Checked {
+            verb: footprint.verb,
+            demands: Vec::new(),
+            opaque: footprint.opaque,
+            undeclared: Vec::new(),
+            settings: footprint.settings,
+        };
         for lock in footprint.locks {
             match model.rank(&lock.table) {
                 Some(rank) => checked.demands.extend(Demand::new(rank, model, lock)),

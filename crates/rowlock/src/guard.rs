@@ -5,7 +5,7 @@
 //! what is held. Both are locked first, by their keys. What cannot be mended is refused, or told, as the guard's level
 //! has it.
 
-use rowlock_footprint::{Dialect, Strength, Verb};
+use rowlock_footprint::{Dialect, Effect, Setting, Strength, Verb};
 
 use crate::{
     Plan, Reach, creation,
@@ -106,9 +106,9 @@ impl<E: Engine> Inner<E> {
             Verb::Opaque => self.judge(self.options.opaque, sql, || {
                 "what it locks cannot be seen; allow it with `.opaque(Policy::Allow)` if it keeps the order".into()
             })?,
-            Verb::Session => self.judge_setting(sql)?,
-            Verb::Read | Verb::Write => {}
+            Verb::Session | Verb::Read | Verb::Write => {}
         }
+        self.judge_settings(&checked.settings, sql)?;
         for name in &checked.opaque {
             self.judge(self.options.opaque, sql, || {
                 format!("`{name}` runs code that may lock more; allow it with `.opaque(Policy::Allow)` if it keeps the order")
@@ -122,17 +122,34 @@ impl<E: Engine> Inner<E> {
         Ok(())
     }
 
-    /// A setting that rowlock makes by itself: it would stay on the pool's connection, and hold for whoever has it next.
-    fn judge_setting(&self, sql: &str) -> Result<(), Error> {
-        let Some(name) = lasting_setting(sql, self.dialect()) else { return Ok(()) };
-        self.judge(crate::Policy::Refuse, sql, || {
-            format!(
-                "`{name}` would stay set for the next transaction on this connection; use `.isolation(..)` or `.wait(..)` of the \
-                 kind, or set it where the pool makes its connections"
-            )
-        })?;
-        // Let pass, it is known again when the connection is asked anew.
-        self.shared.sessions.forget_all();
+    /// What a statement sets beyond its own rows.
+    fn judge_settings(&self, settings: &[Setting], sql: &str) -> Result<(), Error> {
+        // At every level of the guard: rowlock's own statements name their tables in full, the author's go by what names
+        // mean, and from here on the two would be about different rows.
+        if let Some(Setting { name, .. }) = settings.iter().find(|setting| setting.effect == Effect::Names) {
+            return Err(self.refuse(
+                sql,
+                format!(
+                    "`{name}` changes what names mean, and the order was resolved by what they meant at start: open one `Db` for \
+                     each schema, database or role, on a pool whose connections have it from the start (connect options, \
+                     `after_connect`), or write names in full"
+                ),
+            ));
+        }
+        for Setting { name, .. } in settings {
+            let local = if self.dialect() == Dialect::Postgres { "use `SET LOCAL`, " } else { "" };
+            self.judge(crate::Policy::Refuse, sql, || {
+                format!(
+                    "`{name}` would stay set for whoever has this connection next: {local}set it where the pool makes its \
+                     connections (connect options, `after_connect`), or, for isolation and limits, use `.isolation(..)` or \
+                     `.wait(..)` of the kind"
+                )
+            })?;
+        }
+        if !settings.is_empty() {
+            // Let pass, it is known again when the connection is asked anew.
+            self.shared.sessions.forget_all();
+        }
         Ok(())
     }
 
@@ -318,27 +335,6 @@ impl<E: Engine> Inner<E> {
         self.held.insert_unknown(rank, strength);
         Ok(())
     }
-}
-
-/// The isolation level or the server's limit on waits, set for longer than the transaction.
-fn lasting_setting(sql: &str, dialect: Dialect) -> Option<&'static str> {
-    const OF_POSTGRES: [&str; 2] = ["lock_timeout", "default_transaction_isolation"];
-    const OF_INNODB: [&str; 3] = ["innodb_lock_wait_timeout", "transaction_isolation", "tx_isolation"];
-    let names: &[&str] = match dialect {
-        Dialect::Postgres => &OF_POSTGRES,
-        Dialect::MySql | Dialect::MariaDb => &OF_INNODB,
-        Dialect::Sqlite => return None,
-    };
-    let text = sql.to_ascii_lowercase();
-    let words: Vec<&str> =
-        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
-    // `SET LOCAL` is the transaction's own on PostgreSQL, and the session's on MySQL.
-    let elsewhere: &[&str] = if dialect == Dialect::Postgres { &["local"] } else { &["global"] };
-    if words.get(1).is_some_and(|word| elsewhere.contains(word)) {
-        return None;
-    }
-    let all = dialect == Dialect::Postgres && matches!(words[..], ["reset" | "discard", "all"]);
-    if all { Some("lock_timeout") } else { names.iter().copied().find(|name| words.contains(name)) }
 }
 
 /// CREATE and DROP TEMPORARY TABLE are the only statements on whole tables before which InnoDB does not commit.

@@ -285,6 +285,7 @@ mod guide {
         testing = "docs/guide/testing.md",
         adopting = "docs/guide/adopting.md",
         pools = "docs/guide/pools.md",
+        tenants = "docs/guide/tenants.md",
         tables = "docs/guide/tables.md",
         limits = "docs/guide/limits.md",
     }

@@ -8,7 +8,8 @@ use crate::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// Violations are counted and traced at debug level; nothing is done about them. To adopt rowlock in a running service.
-    /// (Only BEGIN, COMMIT and their like are refused at every level: they would undo what rowlock promises.)
+    /// (Only BEGIN, COMMIT and their like, and what changes what names mean, such as `USE` and
+    /// `SET search_path`, are refused at every level: they would undo what rowlock promises.)
     Observe,
     /// As `Observe`, at warning level. What can be mended without refusing anything (a late place, several rows in one
     /// statement) is mended.
