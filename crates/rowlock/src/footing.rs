@@ -3,7 +3,7 @@
 use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Setting, Strength, Unreadable, Value, Verb, Wait};
 use uuid::Uuid;
 
-use crate::{KeyType, KeyValue, check::Target, model::Model, statement::Bound};
+use crate::{KeyType, KeyValue, check::Target, model::Model, search::Hop, statement::Bound};
 
 pub(crate) enum Footing {
     /// A plain read: nothing to check.
@@ -21,6 +21,8 @@ pub(crate) struct Checked {
     /// Tables outside the order of which existing rows are locked.
     pub(crate) undeclared: Vec<String>,
     pub(crate) settings: Vec<Setting>,
+    /// The way down from the rows that it deletes, or gives another key, to the rows that cascades reach.
+    pub(crate) hops: Vec<Hop>,
 }
 
 /// Locks of one strength on some rows of one resource.
@@ -30,6 +32,10 @@ pub(crate) struct Demand {
     pub(crate) rows: DemandedRows,
     pub(crate) insert: bool,
     pub(crate) waits: bool,
+    /// Rows that are deleted, or may get another key.
+    pub(crate) root: bool,
+    /// Rows that a cascade reaches, to which `hops` lead: from which resource.
+    pub(crate) cascade: Option<u16>,
     /// A foreign key's check.
     pub(crate) parent: bool,
     /// That is made at COMMIT, when what lies above may be held.
@@ -77,10 +83,20 @@ impl Footing {
             opaque: footprint.opaque,
             undeclared: Vec::new(),
             settings: footprint.settings,
+            hops: Vec::new(),
         };
+        let mut reached: Vec<u16> = Vec::new();
         for lock in footprint.locks {
             match model.rank(&lock.table) {
-                Some(rank) => checked.demands.extend(Demand::new(rank, model, lock)),
+                Some(rank) => {
+                    let hop = Hop::of(model, &lock, rank, &reached);
+                    if hop.is_some() || is_root(&lock.cause) {
+                        reached.push(rank);
+                    }
+                    let cascade = hop.as_ref().map(|hop| hop.parent);
+                    checked.hops.extend(hop);
+                    checked.demands.extend(Demand::new(rank, model, lock).map(|demand| Demand { cascade, ..demand }));
+                }
                 // A new row is nobody else's, and a parent's check is over before anything is decided on it.
                 None if matches!(lock.cause, Cause::Insert | Cause::ForeignKey(_) | Cause::Read) => {}
                 None => {
@@ -128,6 +144,8 @@ impl Demand {
             strength: lock.strength,
             rows,
             insert: lock.cause == Cause::Insert,
+            root: is_root(&lock.cause),
+            cascade: None,
             waits: lock.wait == Wait::Wait,
             parent: matches!(lock.cause, Cause::ForeignKey(_)),
             at_commit,
@@ -188,6 +206,10 @@ impl Demand {
         }
         Resolved::Keys(resolved)
     }
+}
+
+fn is_root(cause: &Cause) -> bool {
+    matches!(cause, Cause::Delete | Cause::Update | Cause::Upsert)
 }
 
 /// Where in `columns` each column of the target's key stands; `None` when they are not the key's columns.

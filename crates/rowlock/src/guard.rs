@@ -5,6 +5,8 @@
 //! what is held. Both are locked first, by their keys. What cannot be mended is refused, or told, as the guard's level
 //! has it.
 
+use std::sync::Arc;
+
 use rowlock_footprint::{Dialect, Effect, Setting, Strength, Verb};
 
 use crate::{
@@ -16,6 +18,7 @@ use crate::{
     inner::Inner,
     options::{Guard, UnknownKeys},
     place::Place,
+    search::First,
     statement::Statement,
 };
 
@@ -24,7 +27,7 @@ pub(crate) enum Admission {
     /// It may be sent.
     Pass,
     /// These rows are to be locked first.
-    First(Plan),
+    First(First),
 }
 
 /// What the demands of a statement come to.
@@ -36,6 +39,14 @@ struct Needs {
     made: Vec<(Place, Strength, Standing)>,
     /// Some of the rows are locked at COMMIT, by a deferred foreign key.
     at_commit: bool,
+    /// Resources of which any row may be locked.
+    whole: Vec<(u16, Strength)>,
+    /// Rows that are deleted or may get another key, as far as they are known.
+    roots: Vec<Place>,
+    /// Not all of these are.
+    unrooted: bool,
+    /// Children of these are locked, by a cascade.
+    children: bool,
 }
 
 impl Needs {
@@ -75,8 +86,8 @@ impl<E: Engine> Inner<E> {
             return Ok(Admission::Pass);
         }
         self.hold.start();
-        let needs = self.needs(checked, statement)?;
-        self.settle(needs, looked, sql)
+        let needs = self.needs(checked, statement, looked)?;
+        self.settle(needs, &footing, looked, sql)
     }
 
     /// After what had to be locked first is locked: rows that the statement makes must still lie above it.
@@ -153,7 +164,7 @@ impl<E: Engine> Inner<E> {
         Ok(())
     }
 
-    fn needs(&mut self, checked: &Checked, statement: &Statement<E>) -> Result<Needs, Error> {
+    fn needs(&mut self, checked: &Checked, statement: &Statement<E>, looked: bool) -> Result<Needs, Error> {
         let sql = statement.sql.as_str();
         let model = self.model.clone();
         let mut needs = Needs::default();
@@ -164,6 +175,9 @@ impl<E: Engine> Inner<E> {
                 Resolved::Keys(keys) => {
                     for key in keys {
                         let place = Place::row(demand.rank, key);
+                        if demand.root {
+                            needs.roots.push(place.clone());
+                        }
                         if !demand.waits {
                             self.held.insert(place, demand.strength);
                             continue;
@@ -190,10 +204,23 @@ impl<E: Engine> Inner<E> {
                 }
                 Resolved::Hidden { several } => {
                     self.admit_hidden(demand, several, &needs, sql)?;
+                    if demand.root {
+                        let held = self.held.rows_of(demand.rank).filter(|(_, have)| *have >= demand.strength);
+                        needs.roots.extend(held.map(|(place, _)| place.clone()));
+                        needs.unrooted |= !self.held.any_of(demand.rank, demand.strength);
+                    }
                     changed = Some(demand.rank).filter(|_| !demand.insert && !demand.parent).or(changed);
                 }
                 Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, sql)?,
-                Resolved::Unknown => self.admit_unknown(demand, &needs, sql)?,
+                Resolved::Unknown
+                    if demand.cascade.is_some() && !needs.unrooted && self.options.guard > Guard::Observe =>
+                {
+                    needs.children = true;
+                }
+                Resolved::Unknown => {
+                    needs.unrooted |= demand.root;
+                    self.admit_unknown(demand, &mut needs, looked, sql)?;
+                }
             }
         }
         Ok(needs)
@@ -217,7 +244,13 @@ impl<E: Engine> Inner<E> {
 
     /// `looked`: the rows were looked for and locked. Those that are still needed are not there, and nobody waits for them;
     /// for the place of a new one a statement can wait, if another transaction makes it.
-    fn settle(&mut self, mut needs: Needs, looked: bool, sql: &str) -> Result<Admission, Error> {
+    fn settle(
+        &mut self,
+        mut needs: Needs,
+        footing: &Arc<Footing>,
+        looked: bool,
+        sql: &str,
+    ) -> Result<Admission, Error> {
         if looked {
             for (place, strength, _) in std::mem::take(&mut needs.rows) {
                 // If it is made meanwhile, the statement locks it: it may be held, and is not to be waited for as if it were.
@@ -240,11 +273,20 @@ impl<E: Engine> Inner<E> {
         let at_once = !looked && self.options.wait.is_zero();
         // A parent that is checked at COMMIT would be waited for when the transaction holds more: it is locked now.
         let now = at_once || needs.at_commit;
-        let first = !needs.rows.is_empty() && (!ahead || !in_order || now);
-        if first && self.options.guard > Guard::Observe {
-            return Ok(Admission::First(Plan::new(
-                needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),
-            )));
+        let rows = !needs.rows.is_empty() && (!ahead || !in_order || now);
+        let roots = if needs.children { std::mem::take(&mut needs.roots) } else { Vec::new() };
+        // In SQLite the transaction has the whole file.
+        let search = !looked && self.dialect() != Dialect::Sqlite && (!needs.whole.is_empty() || !roots.is_empty());
+        if (rows || search) && self.options.guard > Guard::Observe {
+            return Ok(Admission::First(First {
+                plan: Plan::new(needs.rows.into_iter().map(|(place, strength, _)| (place, strength))),
+                whole: if search { needs.whole } else { Vec::new() },
+                roots: if search { roots } else { Vec::new() },
+                footing: footing.clone(),
+            }));
+        }
+        for (rank, strength) in needs.whole {
+            self.held.insert_unknown(rank, strength);
         }
         let rows = needs.rows.into_iter().map(|need| (need, false));
         for ((place, strength, standing), made) in rows.chain(needs.made.into_iter().map(|need| (need, true))) {
@@ -308,32 +350,51 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The text does not say which rows.
-    fn admit_unknown(&mut self, demand: &Demand, needs: &Needs, sql: &str) -> Result<(), Error> {
+    fn admit_unknown(&mut self, demand: &Demand, needs: &mut Needs, looked: bool, sql: &str) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let name = self.resource(rank).name;
         let whole = self.options.unknown_keys == UnknownKeys::WholeResource || !demand.waits;
         if !whole {
-            self.judge(crate::Policy::Refuse, sql, || {
-                format!(
+            self.judge(crate::Policy::Refuse, sql, || match demand.cascade.map(|rank| self.resource(rank).name) {
+                Some(parent) => format!(
+                    "which rows of `{name}` go with those of `{parent}` cannot be known before it runs: lock these first with \
+                     `tx.lock::<{parent}>(..).update()`, or use `rowlock::query`, which shows the guard what is bound"
+                ),
+                None => format!(
                     "which rows of `{name}` it locks cannot be known before it runs: use `tx.lock_where::<{name}>(..)`, name the key in \
                      it, or count it as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"
                 )
             })?;
+        } else if demand.waits && !demand.insert && self.options.guard > Guard::Observe {
+            // They are found and locked, in order, before it is sent.
+            if !looked {
+                needs.whole.push((rank, strength));
+                return Ok(());
+            }
         } else if demand.waits
             && let Some(reach) = self.barrier(rank, needs)
         {
-            let violation = Violation {
-                kind: self.kind.clone(),
-                asked: format!("some rows of `{name}`"),
-                held: reach.name(self.model.resources),
-                rise: None,
-                made: demand.insert.then_some(name),
-                statement: Some(sql.to_owned()),
-            };
+            let mut violation = self.some_rows_out_of_order(rank, &reach);
+            violation.made = demand.insert.then_some(name);
+            violation.statement = Some(sql.to_owned());
             self.violation(violation)?;
         }
         self.held.insert_unknown(rank, strength);
         Ok(())
+    }
+}
+
+impl<E: Engine> Inner<E> {
+    /// Some rows of the resource at `rank` were asked for, it is not known which, while `reach` is held.
+    pub(crate) fn some_rows_out_of_order(&self, rank: u16, reach: &Reach) -> Violation {
+        Violation {
+            kind: self.kind.clone(),
+            asked: format!("some rows of `{}`", self.resource(rank).name),
+            held: reach.name(self.model.resources),
+            rise: None,
+            made: None,
+            statement: None,
+        }
     }
 }
 

@@ -165,6 +165,7 @@ mod query;
 mod revise;
 mod save;
 mod savepoint;
+mod search;
 mod session;
 mod single;
 mod statement;
@@ -270,6 +271,7 @@ mod guide {
         getting_started = "docs/guide/getting-started.md",
         orders = "docs/guide/orders.md",
         batches = "docs/guide/batches.md",
+        deleting = "docs/guide/deleting.md",
         helpers = "docs/guide/helpers.md",
         branches = "docs/guide/branches.md",
         late_needs = "docs/guide/late-needs.md",

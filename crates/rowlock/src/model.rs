@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use rowlock_footprint::{Dialect, Schema, Table, TableName, analyze};
+use rowlock_footprint::{Dialect, ForeignKey, Schema, Table, TableName, analyze};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use crate::{
@@ -66,6 +66,11 @@ impl Model {
 
     pub(crate) fn rank(&self, table: &TableName) -> Option<u16> {
         self.ranks.get(table).copied()
+    }
+
+    /// The foreign key of that name that `child` has.
+    pub(crate) fn foreign_key(&self, child: &TableName, name: &str) -> Option<&ForeignKey> {
+        self.schema.table(child)?.foreign_keys.iter().find(|key| key.name == name)
     }
 
     /// Whether the foreign key of that name to `parent` is checked at COMMIT.

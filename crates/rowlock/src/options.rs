@@ -33,8 +33,9 @@ pub enum Late {
 pub enum UnknownKeys {
     /// Refuse it, where the guard enforces, and point to `lock_where`. The default.
     Refuse,
-    /// Count it as the whole resource: it is let pass when nothing of the resource or above is held, and afterwards
-    /// nothing of the resource may be waited for.
+    /// Count it as the whole resource: all its rows are found and locked in order before the statement is sent, which then
+    /// waits for none (MySQL: but for rows that were added in that moment). Afterwards nothing of the resource may be waited
+    /// for.
     WholeResource,
 }
 

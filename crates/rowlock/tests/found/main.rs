@@ -1,0 +1,11 @@
+//! Rows that no key names: all of a resource, and the children that a cascade reaches. They are found and locked in order
+//! before the statement is sent, and nothing deadlocks where the statement by itself does.
+
+#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "a part of it is used here")]
+mod support;
+
+mod cascade;
+mod whole;
