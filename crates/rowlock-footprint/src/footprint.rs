@@ -27,8 +27,21 @@ pub struct Footprint {
     pub parameters: usize,
     /// Names that run code the text does not show (triggers, rules, functions that may write): they may lock more.
     pub opaque: Vec<String>,
+    /// Tables whose rows it locks through a view, by conditions that nobody sees.
+    pub through: Vec<Through>,
+    /// Temporary tables that it makes: from then on such a name means the session's own.
+    pub temporary: Vec<TableName>,
     /// What it sets for longer than the transaction, or in what names mean.
     pub settings: Vec<Setting>,
+}
+
+/// A table beneath a view that a statement writes to, or locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// The view, by its full name.
+    pub view: TableName,
+    /// The table, by its full name.
+    pub table: TableName,
 }
 
 /// A setting that reaches beyond the statement's own rows.

@@ -1,6 +1,8 @@
 //! A statement's footprint on the order's own ground: tables as ranks, literals as keys. Worked out once for a text.
 
-use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Setting, Strength, Unreadable, Value, Verb, Wait};
+use rowlock_footprint::{
+    Cause, Footprint, Literal, Lock, Rows, Setting, Strength, TableName, Through, Unreadable, Value, Verb, Wait,
+};
 use uuid::Uuid;
 
 use crate::{KeyType, KeyValue, check::Target, model::Model, search::Hop, statement::Bound};
@@ -19,8 +21,12 @@ pub(crate) struct Checked {
     pub(crate) demands: Vec<Demand>,
     pub(crate) opaque: Vec<String>,
     /// Tables outside the order of which existing rows are locked.
-    pub(crate) undeclared: Vec<String>,
+    pub(crate) undeclared: Vec<TableName>,
+    /// Temporary tables that it makes.
+    pub(crate) temporary: Vec<TableName>,
     pub(crate) settings: Vec<Setting>,
+    /// Resources whose rows are locked through a view, with its name.
+    pub(crate) through: Vec<(u16, String)>,
     /// The way down from the rows that it deletes, or gives another key, to the rows that cascades reach.
     pub(crate) hops: Vec<Hop>,
 }
@@ -74,7 +80,8 @@ impl Footing {
             Err(unreadable) => return Footing::Unreadable(unreadable),
         };
         let locks_nothing = footprint.locks.is_empty() && footprint.opaque.is_empty();
-        if footprint.verb == Verb::Read && locks_nothing && footprint.settings.is_empty() {
+        let nothing_else = footprint.through.is_empty() && footprint.settings.is_empty();
+        if footprint.verb == Verb::Read && locks_nothing && nothing_else {
             return Footing::Clear;
         }
         let mut checked = Checked {
@@ -82,7 +89,9 @@ impl Footing {
             demands: Vec::new(),
             opaque: footprint.opaque,
             undeclared: Vec::new(),
+            temporary: footprint.temporary,
             settings: footprint.settings,
+            through: Vec::new(),
             hops: Vec::new(),
         };
         let mut reached: Vec<u16> = Vec::new();
@@ -99,11 +108,18 @@ impl Footing {
                 }
                 // A new row is nobody else's, and a parent's check is over before anything is decided on it.
                 None if matches!(lock.cause, Cause::Insert | Cause::ForeignKey(_) | Cause::Read) => {}
+                // The session's own.
+                None if lock.table.schema.as_deref().is_some_and(|schema| model.is_temporary(schema)) => {}
+                None if checked.undeclared.contains(&lock.table) => {}
+                None => checked.undeclared.push(lock.table),
+            }
+        }
+        for Through { view, table } in footprint.through {
+            match model.rank(&table) {
+                Some(rank) => checked.through.push((rank, view.to_string())),
                 None => {
-                    let name = lock.table.to_string();
-                    if !checked.undeclared.contains(&name) {
-                        checked.undeclared.push(name);
-                    }
+                    let name = format!("{} (through the view {view})", table.name);
+                    checked.undeclared.push(TableName { name, ..table });
                 }
             }
         }

@@ -16,6 +16,7 @@ use crate::{
     footing::{Checked, Demand, Footing, Resolved},
     held::Standing,
     inner::Inner,
+    model::Model,
     options::{Guard, UnknownKeys},
     place::Place,
     search::First,
@@ -125,7 +126,25 @@ impl<E: Engine> Inner<E> {
                 format!("`{name}` runs code that may lock more; allow it with `.opaque(Policy::Allow)` if it keeps the order")
             })?;
         }
-        for table in &checked.undeclared {
+        for (rank, view) in &checked.through {
+            let (name, table) = (self.resource(*rank).name, &self.model.targets[usize::from(*rank)].name);
+            self.judge(crate::Policy::Refuse, sql, || {
+                format!(
+                    "it locks rows of `{name}` through the view `{view}`, and which they are is not in its text: write `{table}` in place of \
+                     the view"
+                )
+            })?;
+        }
+        for table in &checked.temporary {
+            if let Some(name) = self.model.hidden_by(table) {
+                return Err(self.refuse(
+                    sql,
+                    format!("a temporary table `{table}` would hide that of `{name}`, and statements would be about its rows; give it another name"),
+                ));
+            }
+            self.temporary.push(table.clone());
+        }
+        for table in checked.undeclared.iter().filter(|table| !self.temporary.iter().any(|t| t.name == table.name)) {
             self.judge(self.options.undeclared, sql, || {
                 format!("it locks rows of `{table}`, which is not in the order; declare it in `lock_order!`, or allow it with `.undeclared(Policy::Allow)`")
             })?;
@@ -169,7 +188,10 @@ impl<E: Engine> Inner<E> {
         let model = self.model.clone();
         let mut needs = Needs::default();
         let mut changed = None;
+        // What the statement locks of its new rows' parents, in whatever order, is no reason not to make them.
+        let parents = own_parents(checked, statement, &model);
         for demand in &checked.demands {
+            let own = if demand.insert { &parents[..] } else { &[] };
             let target = &model.targets[usize::from(demand.rank)];
             match demand.resolve(statement.bound.as_deref(), target) {
                 Resolved::Keys(keys) => {
@@ -190,7 +212,16 @@ impl<E: Engine> Inner<E> {
                             _ if demand.insert && self.guards(&place) => {
                                 self.held.insert(place, demand.strength);
                             }
-                            standing if demand.insert => needs.make(place, demand.strength, standing),
+                            standing if demand.insert => {
+                                let standing = match (standing, self.held.reach_besides(own)) {
+                                    (Standing::Late(_), Some(reach)) if !reach.is_below(&place) => {
+                                        Standing::Late(reach)
+                                    }
+                                    (Standing::Late(_), _) => Standing::Ahead,
+                                    (standing, _) => standing,
+                                };
+                                needs.make(place, demand.strength, standing);
+                            }
                             standing => {
                                 needs.at_commit |= demand.at_commit;
                                 needs.rows.push((place, demand.strength, standing));
@@ -203,7 +234,7 @@ impl<E: Engine> Inner<E> {
                     self.held.insert_made(demand.rank, demand.strength);
                 }
                 Resolved::Hidden { several } => {
-                    self.admit_hidden(demand, several, &needs, sql)?;
+                    self.admit_hidden(demand, several, &needs, own, sql)?;
                     if demand.root {
                         let held = self.held.rows_of(demand.rank).filter(|(_, have)| *have >= demand.strength);
                         needs.roots.extend(held.map(|(place, _)| place.clone()));
@@ -211,7 +242,7 @@ impl<E: Engine> Inner<E> {
                     }
                     changed = Some(demand.rank).filter(|_| !demand.insert && !demand.parent).or(changed);
                 }
-                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, sql)?,
+                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, own, sql)?,
                 Resolved::Unknown
                     if demand.cascade.is_some() && !needs.unrooted && self.options.guard > Guard::Observe =>
                 {
@@ -219,7 +250,7 @@ impl<E: Engine> Inner<E> {
                 }
                 Resolved::Unknown => {
                     needs.unrooted |= demand.root;
-                    self.admit_unknown(demand, &mut needs, looked, sql)?;
+                    self.admit_unknown(demand, &mut needs, own, looked, sql)?;
                 }
             }
         }
@@ -234,8 +265,8 @@ impl<E: Engine> Inner<E> {
 
     /// What stands in the way of a wait for some row of the resource at `rank`: what is held, or is locked by the statement
     /// itself.
-    fn barrier(&self, rank: u16, needs: &Needs) -> Option<Reach> {
-        let held = self.held.reach().filter(|reach| !reach.is_below_rows(rank));
+    fn barrier(&self, rank: u16, needs: &Needs, own: &[Place]) -> Option<Reach> {
+        let held = self.held.reach_besides(own).filter(|reach| !reach.is_below_rows(rank));
         held.or_else(|| {
             let places = needs.rows.iter().chain(&needs.made).map(|(place, ..)| place);
             places.filter(|place| place.rank >= rank).max().cloned().map(Reach::Place)
@@ -305,7 +336,14 @@ impl<E: Engine> Inner<E> {
 
     /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough, or were made: it
     /// is taken to be among them. Nothing of it or above is held: it counts as some row of it.
-    fn admit_hidden(&mut self, demand: &Demand, several: bool, needs: &Needs, sql: &str) -> Result<(), Error> {
+    fn admit_hidden(
+        &mut self,
+        demand: &Demand,
+        several: bool,
+        needs: &Needs,
+        own: &[Place],
+        sql: &str,
+    ) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let enough = if demand.insert { Strength::KeyShare } else { strength };
         // On PostgreSQL a child's INSERT waits only for who deletes the parent or changes its key: further parents pass.
@@ -327,7 +365,7 @@ impl<E: Engine> Inner<E> {
                 )
             })?;
         }
-        let Some(reach) = self.barrier(rank, needs).filter(|_| demand.waits) else {
+        let Some(reach) = self.barrier(rank, needs, own).filter(|_| demand.waits) else {
             match demand.insert {
                 true => self.held.insert_made(rank, strength),
                 false => self.held.insert_unknown(rank, strength),
@@ -350,7 +388,14 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The text does not say which rows.
-    fn admit_unknown(&mut self, demand: &Demand, needs: &mut Needs, looked: bool, sql: &str) -> Result<(), Error> {
+    fn admit_unknown(
+        &mut self,
+        demand: &Demand,
+        needs: &mut Needs,
+        own: &[Place],
+        looked: bool,
+        sql: &str,
+    ) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let name = self.resource(rank).name;
         let whole = self.options.unknown_keys == UnknownKeys::WholeResource || !demand.waits;
@@ -372,7 +417,7 @@ impl<E: Engine> Inner<E> {
                 return Ok(());
             }
         } else if demand.waits
-            && let Some(reach) = self.barrier(rank, needs)
+            && let Some(reach) = self.barrier(rank, needs, own)
         {
             let mut violation = self.some_rows_out_of_order(rank, &reach);
             violation.made = demand.insert.then_some(name);
@@ -382,6 +427,21 @@ impl<E: Engine> Inner<E> {
         self.held.insert_unknown(rank, strength);
         Ok(())
     }
+}
+
+/// The parents that the statement's new rows have, as far as they are known.
+fn own_parents<E: Engine>(checked: &Checked, statement: &Statement<E>, model: &Model) -> Vec<Place> {
+    if !checked.demands.iter().any(|demand| demand.insert) {
+        return Vec::new();
+    }
+    let mut own = Vec::new();
+    for demand in checked.demands.iter().filter(|demand| demand.parent) {
+        let target = &model.targets[usize::from(demand.rank)];
+        if let Resolved::Keys(keys) = demand.resolve(statement.bound.as_deref(), target) {
+            own.extend(keys.into_iter().map(|key| Place::row(demand.rank, key)));
+        }
+    }
+    own
 }
 
 impl<E: Engine> Inner<E> {

@@ -172,6 +172,7 @@ mod statement;
 mod tally;
 mod ticker;
 mod token;
+mod told;
 mod transaction;
 mod update;
 mod versioned;

@@ -11,7 +11,7 @@ pub enum Guard {
     /// (Only BEGIN, COMMIT and their like, and what changes what names mean, such as `USE` and
     /// `SET search_path`, are refused at every level: they would undo what rowlock promises.)
     Observe,
-    /// As `Observe`, at warning level. What can be mended without refusing anything (a late place, several rows in one
+    /// As `Observe`, at warning level, once for a text and a kind of transaction. What can be mended without refusing anything (a late place, several rows in one
     /// statement) is mended.
     Warn,
     /// What can be mended is mended; what cannot is refused before it waits. The default.

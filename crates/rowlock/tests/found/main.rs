@@ -1,4 +1,5 @@
-//! Rows that no key names: all of a resource, and the children that a cascade reaches. They are found and locked in order
+//! Rows that no key names: all of a resource, the children that a cascade reaches, what lies beneath a view, what is a
+//! transaction's own. They are found and locked in order
 //! before the statement is sent, and nothing deadlocks where the statement by itself does.
 
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
@@ -8,4 +9,6 @@
 mod support;
 
 mod cascade;
+mod own;
+mod view;
 mod whole;
