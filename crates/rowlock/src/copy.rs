@@ -102,13 +102,13 @@ impl Inner<Postgres> {
     /// Holds a COPY to the order, and marks it as sent.
     async fn admit_copy(&mut self, sql: &str) -> Result<SqlStr, Error> {
         // By the simple protocol any text would be run.
-        if !sql.trim_start().get(..5).is_some_and(|word| word[..4].eq_ignore_ascii_case("copy")) {
+        if !sql.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("copy")) {
             return Err(self.refuse(sql, "it is no COPY; send it by `sqlx::query`".into()));
         }
         let text = AssertSqlSafe(sql.to_owned()).into_sql_str();
         let statement = Statement::new(text.clone(), sqlx::postgres::PgArguments::default());
-        if let Admission::First(plan) = self.admit(&statement)? {
-            self.acquire_plan(&plan, Some(sql)).await?;
+        if let Admission::First(first) = self.admit(&statement)? {
+            self.take_first(&first, sql).await?;
             self.admit_after(&statement)?;
         }
         self.sending()?;

@@ -32,6 +32,7 @@ use crate::{
     session::Sessions,
     ticker::Ticker,
     token,
+    told::Told,
 };
 
 /// A database, its pool, and the order that all transactions on it are held to. Cheap to clone.
@@ -77,6 +78,7 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) control: Control<E>,
     pub(crate) sessions: Sessions<E>,
     pub(crate) gates: Gates,
+    pub(crate) told: Told,
     pub(crate) runtime: Handle,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) resources: &'static [ResourceInfo],
@@ -214,6 +216,7 @@ impl<E: Engine> Shared<E> {
             counters: Counters::default(),
             sessions: Sessions::default(),
             gates,
+            told: Told::default(),
             control: Control::new(pool.connect_options()),
             ticker: Ticker::start(&Handle::current()),
             runtime: Handle::current(),

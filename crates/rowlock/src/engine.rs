@@ -228,6 +228,11 @@ pub trait Driver: Database {
     fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String;
     /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
     fn bound(encoded: &Self::ArgumentBuffer, kind: &Self::TypeInfo) -> Option<KeyValue>;
+    /// What makes the next statements of the transaction wait for no row, where the server can; the one number that it
+    /// answers is for [`at_once_ends`](Self::at_once_ends).
+    fn at_once(dialect: Dialect) -> Option<&'static str>;
+    /// What ends that.
+    fn at_once_ends(before: i64) -> String;
     /// Whether the server would lock in the order of the keys when it runs this text: the plan's fault, when it has one.
     fn explain<'e>(
         connection: &'e mut Self::Connection,

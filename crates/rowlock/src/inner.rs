@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, TableName};
 
 use crate::{
     Policy,
@@ -37,6 +37,8 @@ pub(crate) struct Inner<E: Engine> {
     /// Late places are waited for: this attempt is the stated fallback after too many restarts.
     pub(crate) fallback: bool,
     pub(crate) savepoints: Savepoints,
+    /// Temporary tables that the transaction has made: nobody else can lock their rows.
+    pub(crate) temporary: Vec<TableName>,
 }
 
 /// What the connection saw. The runner decides on this, never on the error that the closure returned: any error type of
@@ -200,11 +202,11 @@ impl<E: Engine> Inner<E> {
         self.count(Event::Violation);
         match self.options.guard {
             Guard::Enforce => Err(Error::OutOfOrder(Box::new(violation))),
-            Guard::Warn => {
+            Guard::Warn if self.shared.told.is_new_violation(&violation) => {
                 tracing::warn!(kind = %self.kind, "rowlock: {violation}");
                 Ok(())
             }
-            Guard::Observe => {
+            Guard::Warn | Guard::Observe => {
                 tracing::debug!(kind = %self.kind, "rowlock: {violation}");
                 Ok(())
             }
@@ -229,7 +231,11 @@ impl<E: Engine> Inner<E> {
                 Ok(())
             }
             _ => {
-                tracing::warn!(kind = %self.kind, statement, "rowlock: let pass: {}", reason());
+                let reason = reason();
+                match self.shared.told.is_new(&self.kind, statement, &reason) {
+                    true => tracing::warn!(kind = %self.kind, statement, "rowlock: let pass: {reason}"),
+                    false => tracing::debug!(kind = %self.kind, statement, "rowlock: let pass: {reason}"),
+                }
                 Ok(())
             }
         }

@@ -288,6 +288,7 @@ impl<E: Engine> Kind<E> {
             pace: Pace::default(),
             fallback: progress.restarts >= self.options.restarts,
             savepoints: Savepoints::default(),
+            temporary: Vec::new(),
         })
     }
 

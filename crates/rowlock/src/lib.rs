@@ -169,12 +169,14 @@ mod query;
 mod revise;
 mod save;
 mod savepoint;
+mod search;
 mod session;
 mod single;
 mod statement;
 mod tally;
 mod ticker;
 mod token;
+mod told;
 mod transaction;
 mod unguarded;
 mod update;
@@ -278,6 +280,7 @@ mod guide {
         getting_started = "docs/guide/getting-started.md",
         orders = "docs/guide/orders.md",
         batches = "docs/guide/batches.md",
+        deleting = "docs/guide/deleting.md",
         helpers = "docs/guide/helpers.md",
         branches = "docs/guide/branches.md",
         late_needs = "docs/guide/late-needs.md",
@@ -293,6 +296,7 @@ mod guide {
         testing = "docs/guide/testing.md",
         adopting = "docs/guide/adopting.md",
         pools = "docs/guide/pools.md",
+        tenants = "docs/guide/tenants.md",
         tables = "docs/guide/tables.md",
         limits = "docs/guide/limits.md",
     }

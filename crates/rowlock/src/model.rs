@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use rowlock_footprint::{Dialect, Schema, Table, TableName, analyze};
+use rowlock_footprint::{Dialect, ForeignKey, Schema, Table, TableName, analyze};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use crate::{
@@ -68,8 +68,28 @@ impl Model {
         }
     }
 
+    /// Whether tables of that schema are the session's own.
+    pub(crate) fn is_temporary(&self, schema: &str) -> bool {
+        match self.dialect {
+            Dialect::Postgres => schema == "pg_temp" || schema.starts_with("pg_temp_"),
+            Dialect::Sqlite => schema.eq_ignore_ascii_case("temp"),
+            Dialect::MySql | Dialect::MariaDb => false,
+        }
+    }
+
+    /// The resource whose table a temporary one of that name would hide.
+    pub(crate) fn hidden_by(&self, temporary: &TableName) -> Option<&'static str> {
+        let same = |target: &&Target| target.name.name.eq_ignore_ascii_case(&temporary.name);
+        self.targets.iter().find(same).map(|target| target.resource)
+    }
+
     pub(crate) fn rank(&self, table: &TableName) -> Option<u16> {
         self.ranks.get(table).copied()
+    }
+
+    /// The foreign key of that name that `child` has.
+    pub(crate) fn foreign_key(&self, child: &TableName, name: &str) -> Option<&ForeignKey> {
+        self.schema.table(child)?.foreign_keys.iter().find(|key| key.name == name)
     }
 
     /// Whether the foreign key of that name to `parent` is checked at COMMIT.

@@ -337,8 +337,8 @@ where
 impl<E: Engine> Inner<E> {
     /// Sends the statement that writes one row, past the guard and within the wait limit; how many rows it changed.
     async fn write_one(&mut self, editing: &Editing, key: &KeyValue, statement: Statement<E>) -> Result<u64, Error> {
-        if let Admission::First(plan) = self.admit(&statement)? {
-            self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+        if let Admission::First(first) = self.admit(&statement)? {
+            self.take_first(&first, statement.sql.as_str()).await?;
             self.admit_after(&statement)?;
         }
         let limit = self.options.wait;
@@ -364,8 +364,8 @@ impl<E: Engine> Inner<E> {
         let model = self.model.clone();
         // The guard knows the statement of one row; what it has against it, it has against many.
         let one = edit_text::single(&model, editing, edits[0].0).into_statement()?;
-        if let Admission::First(plan) = self.admit(&one)? {
-            self.acquire_plan(&plan, Some(one.sql.as_str())).await?;
+        if let Admission::First(first) = self.admit(&one)? {
+            self.take_first(&first, one.sql.as_str()).await?;
         }
         let statement = edit_text::many(&model, editing, edits)?.kept(self.shared.keeps_prepared);
         self.sending()?;

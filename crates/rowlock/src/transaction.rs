@@ -229,10 +229,14 @@ impl<E: Engine> Inner<E> {
         match self.admit(&statement) {
             Err(error) => stream::once(std::future::ready(Err(error.into()))).boxed(),
             Ok(Admission::Pass) => self.send(statement),
-            Ok(Admission::First(plan)) => stream::once(async move {
-                self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+            Ok(Admission::First(first)) => stream::once(async move {
+                self.take_first(&first, statement.sql.as_str()).await?;
                 self.admit_after(&statement)?;
-                Ok::<_, sqlx::Error>(self.send(statement))
+                if !first.is_open(&self.held) {
+                    return Ok(self.send(statement));
+                }
+                let steps = self.send_at_once(statement, &first).await?;
+                Ok::<_, sqlx::Error>(stream::iter(steps.into_iter().map(Ok)).boxed())
             })
             .try_flatten()
             .boxed(),
@@ -264,9 +268,13 @@ impl<E: Engine> Inner<E> {
     pub(crate) fn optional(&mut self, statement: Statement<E>) -> BoxFuture<'_, Result<Option<E::Row>, sqlx::Error>> {
         let admission = self.admit(&statement);
         async move {
-            if let Admission::First(plan) = admission? {
-                self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+            if let Admission::First(first) = admission? {
+                self.take_first(&first, statement.sql.as_str()).await?;
                 self.admit_after(&statement)?;
+                if first.is_open(&self.held) {
+                    let steps = self.send_at_once(statement, &first).await?;
+                    return Ok(steps.into_iter().find_map(Either::right));
+                }
             }
             self.sending()?;
             let statement = statement.kept(self.shared.keeps_prepared);

@@ -311,6 +311,16 @@ impl Driver for MySql {
         }
     }
 
+    fn at_once(dialect: Dialect) -> Option<&'static str> {
+        // MySQL's shortest is a second, and it looks for deadlocks at once.
+        (dialect == Dialect::MariaDb)
+            .then_some("SELECT CAST(@@innodb_lock_wait_timeout AS SIGNED); SET innodb_lock_wait_timeout = 0")
+    }
+
+    fn at_once_ends(before: i64) -> String {
+        format!("SET innodb_lock_wait_timeout = {before}")
+    }
+
     fn joined_key_value(column: &TargetColumn, _: usize) -> String {
         let mut sql = String::new();
         value(&mut sql, column);

@@ -257,6 +257,20 @@ impl Driver for Postgres {
         format!("${number}::{}", array_type(column.key))
     }
 
+    fn at_once(_: Dialect) -> Option<&'static str> {
+        // Shorter than what lets the server look for a deadlock, and long enough for locks that are none of rows (of the
+        // file's end).
+        Some(
+            "WITH old AS MATERIALIZED (SELECT setting::bigint AS wait FROM pg_settings WHERE name = 'lock_timeout') \
+             SELECT old.wait, set_config('lock_timeout', (SELECT greatest(1, least(100, setting::bigint / 2))::text \
+                 FROM pg_settings WHERE name = 'deadlock_timeout'), true) FROM old",
+        )
+    }
+
+    fn at_once_ends(before: i64) -> String {
+        format!("SET LOCAL lock_timeout = {before}")
+    }
+
     fn joined_key_value(column: &TargetColumn, number: usize) -> String {
         Self::key_value(column, number)
     }

@@ -165,6 +165,14 @@ impl Driver for Sqlite {
         bind(arguments, key)
     }
 
+    fn at_once(_: Dialect) -> Option<&'static str> {
+        None
+    }
+
+    fn at_once_ends(_: i64) -> String {
+        String::new()
+    }
+
     fn joined_key_value(column: &TargetColumn, number: usize) -> String {
         Self::key_value(column, number)
     }

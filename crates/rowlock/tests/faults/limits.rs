@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use rowlock::{Db, Engine, Error, Failure, Isolation};
+use rowlock::{Db, Engine, Error, Failure, Guard, Isolation};
 use rowlock_testing::{Family, TestDb, engines};
 use tokio::sync::{Mutex, oneshot};
 use tracing::Level;
@@ -278,13 +278,17 @@ engines! { servers:
 /// A row that changed under the transaction's snapshot.
 async fn changed_under_the_snapshot<E: Engine>(test: &TestDb, isolation: Isolation, set: Option<&'static str>) {
     let db: Db<E> = open_single(test).await;
+    if let Some(set) = set {
+        // The one connection keeps it.
+        let sets = db.kind("sets").guard(Guard::Observe);
+        sets.transaction(async |mut tx| sqlx::query(set).execute(&mut tx).await.map(drop).map_err(Error::from))
+            .await
+            .unwrap();
+    }
     let runs = AtomicU32::new(0);
     db.kind("snapshot")
         .isolation(isolation)
         .transaction(async |mut tx| {
-            if let Some(set) = set {
-                sqlx::query(set).execute(&mut tx).await?;
-            }
             sqlx::query("select n from orders where id = 10").execute(&mut tx).await?;
             if runs.fetch_add(1, Relaxed) == 0 {
                 test.execute("update orders set n = n + 100 where id = 10").await;
