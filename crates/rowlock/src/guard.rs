@@ -405,6 +405,10 @@ impl<E: Engine> Inner<E> {
                     "which rows of `{name}` go with those of `{parent}` cannot be known before it runs: lock these first with \
                      `tx.lock::<{parent}>(..).update()`, or use `rowlock::query`, which shows the guard what is bound"
                 ),
+                None if demand.insert => format!(
+                    "which rows of `{name}` it makes cannot be known before it runs: give them by `VALUES`, with their keys, or \
+                     count them as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"
+                ),
                 None => format!(
                     "which rows of `{name}` it locks cannot be known before it runs: use `tx.lock_where::<{name}>(..)`, name the key in \
                      it, or count it as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"

@@ -95,7 +95,7 @@ impl<E: Engine> Notes<'_, E> {
     }
 
     /// What was seen first decides: what comes after it may come of it.
-    fn see(&mut self, seen: Seen) {
+    pub(crate) fn see(&mut self, seen: Seen) {
         if matches!(self.seen, Seen::Fine) {
             *self.seen = seen;
         }
@@ -127,9 +127,7 @@ impl<E: Engine> Notes<'_, E> {
     pub(crate) fn broken(&mut self, error: &sqlx::Error) {
         self.note(error);
         self.pace.broken();
-        if matches!(self.seen, Seen::Fine) {
-            *self.seen = Seen::Aborted(error.to_string());
-        }
+        self.see(Seen::Aborted(error.to_string()));
     }
 }
 
