@@ -12,7 +12,7 @@ use rowlock_footprint::{Dialect, Effect, Setting, Strength, Verb};
 use crate::{
     Plan, Reach, creation,
     engine::Engine,
-    error::{Error, Violation},
+    error::Error,
     footing::{Checked, Demand, Footing, Resolved},
     held::Standing,
     inner::Inner,
@@ -21,6 +21,7 @@ use crate::{
     place::Place,
     search::First,
     statement::Statement,
+    violation::Violation,
 };
 
 /// What is to happen with a statement.

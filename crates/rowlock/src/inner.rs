@@ -10,7 +10,7 @@ use crate::{
     count::Event,
     db::Shared,
     engine::Engine,
-    error::{Error, KindName, Refusal, Violation},
+    error::{Error, KindName},
     failure::{Failure, is_out_of_step},
     held::Held,
     hold::{Hold, Pace},
@@ -18,6 +18,7 @@ use crate::{
     options::{Guard, Options},
     place::Place,
     savepoint::Savepoints,
+    violation::{Refusal, Violation},
 };
 
 const GIVEN_UP: &str = "a statement's future was dropped before it was answered";

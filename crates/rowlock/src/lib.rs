@@ -181,6 +181,7 @@ mod transaction;
 mod unguarded;
 mod update;
 mod versioned;
+mod violation;
 
 pub use builder::Builder;
 pub use catalog::Catalog;
@@ -190,7 +191,7 @@ pub use count::Counts;
 pub use counter::{Change, Counter};
 pub use db::Db;
 pub use engine::Engine;
-pub use error::{Attempt, Error, KindName, Refusal, Violation};
+pub use error::{Attempt, Error, KindName};
 pub use failure::Failure;
 pub use for_each::ForEach;
 pub use gate::Gate;
@@ -262,6 +263,7 @@ pub use savepoint::Savepoint;
 pub use transaction::Tx;
 pub use unguarded::Unguarded;
 pub use versioned::{Edit, Saved, Versioned};
+pub use violation::{Refusal, Violation};
 
 /// A result whose error is rowlock's, unless said otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::error::{KindName, Violation};
+use crate::{error::KindName, violation::Violation};
 
 /// So many are known at most; then all are forgotten, and told once more.
 const KEPT: usize = 4096;
