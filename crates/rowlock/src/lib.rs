@@ -174,6 +174,7 @@ mod ticker;
 mod token;
 mod told;
 mod transaction;
+mod unseen;
 mod update;
 mod versioned;
 
