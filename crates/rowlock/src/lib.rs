@@ -179,6 +179,7 @@ mod token;
 mod told;
 mod transaction;
 mod unguarded;
+mod unseen;
 mod update;
 mod versioned;
 mod violation;
