@@ -124,8 +124,16 @@ impl<E: Engine> Inner<E> {
         let mut new: Vec<(Place, Strength)> = steps
             .flat_map(|step| step.keys.iter().map(|key| (Place::row(step.rank, key.clone()), step.strength)))
             .collect();
+        let roots: Vec<(Place, Strength)> =
+            new.iter().filter(|(place, _)| first.roots.contains(place)).cloned().collect();
         for _ in 0..LOOKS {
-            for (place, strength) in self.find(first).await? {
+            let found = self.find(first).await?;
+            if !found.is_empty() {
+                // A parent that was not there has been made since: the statement would lock it while its children are held.
+                let made = roots.iter().filter(|root| !new.contains(root) && self.held.strength(&root.0).is_none());
+                new.extend(made.cloned().collect::<Vec<_>>());
+            }
+            for (place, strength) in found {
                 if self.held.strength(&place).is_none_or(|have| have < self.strength(strength)) {
                     new.push((place, strength));
                 }

@@ -249,9 +249,7 @@ async fn load<E: Engine>(test: &TestDb, db: Db<E>) {
         done.unwrap();
     }
     let counts = db.counts();
-    // One was seen on PostgreSQL 15 in some of many runs on a busy machine, of unknown cause; by themselves, such statements
-    // deadlock by the dozen.
-    assert!(counts.deadlocks <= 2, "{counts:?}");
+    assert_eq!(counts.deadlocks, 0, "{counts:?}");
 }
 
 engines! {
