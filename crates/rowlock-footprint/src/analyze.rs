@@ -5,8 +5,8 @@ use std::{collections::HashMap, ops::ControlFlow};
 use sqlparser::ast::{Query, SetExpr, Statement, Visit, Visitor};
 
 use crate::{
-    Cause, Dialect, Footprint, Isolation, Lock, Rows, Schema, Strength, Table, TableName, Unreadable, Verb, Wait,
-    locking::Clause, name, query::Cte, scope::Output, text::Text,
+    Cause, Dialect, Footprint, Isolation, Lock, Rows, Schema, Strength, Table, TableName, Through, Unreadable, Verb,
+    Wait, locking::Clause, name, query::Cte, scope::Output, setting::settings, text::Text,
 };
 
 /// The footprint of `sql`, which may be several statements, as `dialect` would run it on `schema`.
@@ -82,6 +82,7 @@ pub fn analyze_under(
     let mut analysis = Analysis::new(dialect, schema, isolation);
     analysis.footprint.parameters = text.parameters;
     for (tokens, nesting) in text.statements {
+        analysis.footprint.settings.extend(settings(&tokens, dialect));
         nesting.with_stack(|| analysis.tokens(tokens))?;
         if let Some(what) = analysis.too_many {
             return Err(Unreadable { reason: format!("more {what} than the model follows") });
@@ -123,7 +124,15 @@ impl<'s> Analysis<'s> {
             dialect,
             schema,
             isolation,
-            footprint: Footprint { verb: Verb::Read, locks: Vec::new(), parameters: 0, opaque: Vec::new() },
+            footprint: Footprint {
+                verb: Verb::Read,
+                locks: Vec::new(),
+                parameters: 0,
+                opaque: Vec::new(),
+                through: Vec::new(),
+                temporary: Vec::new(),
+                settings: Vec::new(),
+            },
             clauses: Vec::new(),
             ctes: Vec::new(),
             outputs: Outputs::default(),
@@ -209,7 +218,17 @@ impl<'s> Analysis<'s> {
     /// A view's rows are those of tables that the text does not show. `true`: it was one.
     pub(crate) fn is_view(&mut self, table: Option<&Table>) -> bool {
         let Some(view) = table.filter(|t| t.view) else { return false };
-        self.opaque(view.name.to_string());
+        let beneath = self.schema.base_tables(view);
+        // Its own triggers and rules do what they do in place of the statement.
+        if beneath.is_empty() || !view.triggers.is_empty() || !view.rules.is_empty() {
+            self.opaque(view.name.to_string());
+        }
+        for table in beneath {
+            let through = Through { view: view.name.clone(), table: table.clone() };
+            if !self.footprint.through.contains(&through) {
+                self.footprint.through.push(through);
+            }
+        }
         true
     }
 

@@ -27,6 +27,49 @@ pub struct Footprint {
     pub parameters: usize,
     /// Names that run code the text does not show (triggers, rules, functions that may write): they may lock more.
     pub opaque: Vec<String>,
+    /// Tables whose rows it locks through a view, by conditions that nobody sees.
+    pub through: Vec<Through>,
+    /// Temporary tables that it makes: from then on such a name means the session's own.
+    pub temporary: Vec<TableName>,
+    /// What it sets for longer than the transaction, or in what names mean.
+    pub settings: Vec<Setting>,
+}
+
+/// A table beneath a view that a statement writes to, or locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// The view, by its full name.
+    pub view: TableName,
+    /// The table, by its full name.
+    pub table: TableName,
+}
+
+/// A setting that reaches beyond the statement's own rows.
+///
+/// ```
+/// use rowlock_footprint::{Dialect, Effect, Schema, analyze};
+///
+/// let set = |sql| analyze(sql, Dialect::Postgres, &Schema::default()).map(|f| f.settings);
+/// assert_eq!(set("SET LOCAL search_path = b")?[0].effect, Effect::Names);
+/// assert_eq!(set("SET statement_timeout = 5000")?[0].effect, Effect::Lasts);
+/// assert!(set("SET LOCAL statement_timeout = 5000")?.is_empty());
+/// # Ok::<_, rowlock_footprint::Unreadable>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, or the statement's first word where it has none: `search_path`, `USE`.
+    pub name: String,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// How far a [`Setting`] reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// From here on a name means another table, or shows other rows: the search path, the database, the role.
+    Names,
+    /// It outlives the transaction: whoever has the connection next has it too.
+    Lasts,
 }
 
 /// What a statement does.

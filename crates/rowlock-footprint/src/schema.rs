@@ -84,6 +84,20 @@ impl Schema {
             .find_map(|schema| self.tables.get(&TableName { schema: Some(schema.clone()), name: name.name.clone() }))
     }
 
+    /// The tables that the rows of a view stand in, through other views too.
+    pub fn base_tables<'s>(&'s self, view: &'s Table) -> Vec<&'s TableName> {
+        let mut seen: Vec<&TableName> = Vec::new();
+        let mut next: Vec<&TableName> = view.beneath.iter().collect();
+        while let Some(name) = next.pop() {
+            if !seen.contains(&name) {
+                seen.push(name);
+                next.extend(self.tables.get(name).iter().flat_map(|table| &table.beneath));
+            }
+        }
+        seen.retain(|name| self.tables.get(*name).is_some_and(|table| !table.view));
+        seen
+    }
+
     /// All tables, in no order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.tables.values()
@@ -137,6 +151,8 @@ pub struct Table {
     pub partitioned: bool,
     /// It is a view, a foreign table, or anything that is not a base table.
     pub view: bool,
+    /// For a view: the tables and views that its rows come from, as far as its definition could be read.
+    pub beneath: Vec<TableName>,
 }
 
 impl Table {
@@ -153,6 +169,7 @@ impl Table {
             row_security: false,
             partitioned: false,
             view: false,
+            beneath: Vec::new(),
         }
     }
 

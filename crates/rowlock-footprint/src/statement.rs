@@ -14,7 +14,7 @@ use crate::{
     name::written,
     scope::Output,
     simplify::simplify,
-    text::{grammar, is_word, word_of},
+    text::{are_words, grammar, is_word, word_of},
 };
 
 /// How deep a statement may nest. The parser's own bound is 50, which generated SQL can reach.
@@ -72,6 +72,7 @@ impl Analysis<'_> {
             "set" | "reset" | "discard" | "use" | "pragma" | "attach" | "detach" | "deallocate" | "listen"
             | "unlisten" | "notify" => Verb::Session,
             "show" | "fetch" | "move" | "close" | "help" => Verb::Read,
+            "create" if self.makes_temporary(&tokens) => Verb::Session,
             "create" | "alter" | "drop" | "truncate" | "lock" | "unlock" | "vacuum" | "analyze" | "reindex"
             | "cluster" | "refresh" | "comment" | "grant" | "revoke" | "rename" | "optimize" | "repair" | "check"
             | "checksum" | "flush" | "reassign" | "security" | "import" | "checkpoint" => Verb::TableLock,
@@ -90,6 +91,20 @@ impl Analysis<'_> {
         };
         self.verb(verb);
         Ok(())
+    }
+
+    /// `CREATE TEMPORARY TABLE`, which locks nothing of others.
+    fn makes_temporary(&mut self, tokens: &[TokenWithSpan]) -> bool {
+        const BEFORE: [&str; 6] = ["or", "replace", "global", "local", "temp", "temporary"];
+        let at = 1 + tokens.iter().skip(1).take_while(|t| BEFORE.iter().any(|w| is_word(Some(t), w))).count();
+        let temporary = tokens[..at].iter().any(|t| is_word(Some(t), "temp") || is_word(Some(t), "temporary"));
+        if !temporary || !is_word(tokens.get(at), "table") {
+            return false;
+        }
+        let at = if are_words(tokens, at + 1, &["if", "not", "exists"]) { at + 4 } else { at + 1 };
+        let (name, _) = written(tokens, at, self.dialect);
+        self.footprint.temporary.push(name);
+        true
     }
 
     fn parse(&mut self, tokens: Vec<TokenWithSpan>) -> Result<(), Unreadable> {

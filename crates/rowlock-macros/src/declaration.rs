@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use syn::{
-    Attribute, Ident, LitStr, Result, Token, Type, Visibility, braced, parenthesized,
+    Attribute, Ident, LitStr, Result, Token, Type, Visibility, braced,
+    ext::IdentExt,
+    parenthesized,
     parse::{Parse, ParseStream},
     punctuated::Punctuated,
     spanned::Spanned,
@@ -28,7 +30,8 @@ pub(crate) struct Resource {
 }
 
 pub(crate) struct Column {
-    pub(crate) name: Ident,
+    /// As the database has it: a name, a keyword of Rust's too, or in quotes what is no name of Rust's.
+    pub(crate) name: LitStr,
     pub(crate) key: Type,
 }
 
@@ -133,10 +136,10 @@ impl Parse for Resource {
             }
         }
         for (n, column) in columns.iter().enumerate() {
-            if columns[..n].iter().any(|c| c.name == column.name) {
+            if columns[..n].iter().any(|c| c.name.value() == column.name.value()) {
                 return Err(syn::Error::new(
                     column.name.span(),
-                    format!("lock_order!: the key of `{name}` names `{}` twice", column.name),
+                    format!("lock_order!: the key of `{name}` names `{}` twice", column.name.value()),
                 ));
             }
         }
@@ -158,7 +161,15 @@ fn check_table(table: &LitStr) -> Result<()> {
 
 impl Parse for Column {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let name: Ident = input.parse()?;
+        let name = if input.peek(LitStr) {
+            input.parse::<LitStr>()?
+        } else {
+            let name = input.call(Ident::parse_any)?;
+            LitStr::new(&name.unraw().to_string(), name.span())
+        };
+        if name.value().trim().is_empty() {
+            return Err(syn::Error::new(name.span(), "lock_order!: a key column needs its name"));
+        }
         input.parse::<Token![:]>()?;
         let key: Type = input.parse()?;
         if matches!(key, Type::Tuple(_) | Type::Reference(_)) {

@@ -25,7 +25,7 @@ fn expand(order: &Declaration) -> proc_macro2::TokenStream {
     let order_doc = format!("The lock order `{name_text}`: {}.", order.names());
     let infos = order.resources.iter().map(|resource| {
         let (name, table) = (resource.name.to_string(), &resource.table);
-        let (ident, columns) = (&resource.name, resource.columns.iter().map(|c| c.name.to_string()));
+        let (ident, columns) = (&resource.name, resource.columns.iter().map(|c| &c.name));
         quote! {
             ::rowlock::ResourceInfo {
                 name: #name,

@@ -199,12 +199,10 @@ impl<E: Engine> Inner<E> {
         let failure = Failure::of::<E>(self.dialect(), &error);
         if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
             self.count(Event::Busy);
-            if matches!(self.seen, Seen::Fine) && self.dialect() == Dialect::Postgres {
-                self.seen = Seen::Aborted(error.to_string());
-            }
+            self.split().1.failed(&error.to_string());
             return Err(busy(self));
         }
-        self.note(&error);
+        self.note_own(&error);
         Err(error.into())
     }
 
@@ -316,7 +314,7 @@ impl<E: Engine> Inner<E> {
                 tracing::warn!(kind = %self.kind, resource = self.resource(step.rank).name, "rowlock: the plan does not lock in key order: {fault}");
             }
             Err(error) => {
-                self.note(&error);
+                self.note_own(&error);
                 return Err(error.into());
             }
         }

@@ -46,6 +46,8 @@ pub(crate) struct Details {
     pub(crate) parents: Vec<TableName>,
     /// It has inheriting children that are not partitions: its keys are not unique among their rows.
     pub(crate) inherited: bool,
+    /// Columns that `*` leaves out (MySQL, MariaDB: INVISIBLE).
+    pub(crate) hidden: Vec<String>,
     /// The storage engine (MySQL, MariaDB).
     pub(crate) engine: Option<String>,
 }
@@ -151,6 +153,10 @@ where
             Either::Right(row) => set.push(row),
             Either::Left(_) => sets.push(std::mem::take(&mut set)),
         }
+    }
+    // SQLite's driver has died: a schema without its last tables would be believed.
+    if sets.is_empty() || !set.is_empty() {
+        return Err(sqlx::Error::WorkerCrashed);
     }
     Ok(sets.into_iter())
 }

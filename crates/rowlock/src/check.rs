@@ -112,6 +112,13 @@ fn spelled(name: &TableName, catalog: &Catalog) -> String {
     }
 }
 
+/// Columns as SQL has them: in quotes where they need some.
+fn spelled_columns(dialect: Dialect, columns: &[String]) -> String {
+    let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let spelled = columns.iter().map(|name| if plain(name) { name.clone() } else { quote(dialect, name) });
+    spelled.collect::<Vec<_>>().join(", ")
+}
+
 fn target(resource: &ResourceInfo, table: &Table, catalog: &Catalog, report: &mut Report) -> Option<Target> {
     let mut columns = Vec::with_capacity(resource.columns.len());
     for (name, key_type) in resource.columns.iter().zip(resource.types) {
@@ -140,7 +147,8 @@ fn target(resource: &ResourceInfo, table: &Table, catalog: &Catalog, report: &mu
     }
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let key = find_key(resource, table, &names, catalog, report)?;
-    Some(Target::new(catalog.dialect, resource, table, key, columns))
+    let hidden = catalog.details(&table.name).map_or(&[][..], |details| &details.hidden);
+    Some(Target::new(catalog.dialect, resource, table, key, columns, hidden))
 }
 
 /// The primary key or unique key in exactly these columns, whatever their order in it.
@@ -167,7 +175,7 @@ fn find_key<'t>(
             .unique_keys
             .iter()
             .filter(|key| !key.partial)
-            .map(|key| format!("`{}` ({})", key.name, key.columns.join(", ")))
+            .map(|key| format!("`{}` ({})", key.name, spelled_columns(catalog.dialect, &key.columns)))
             .collect();
         let has = if has.is_empty() { String::new() } else { format!("; its keys are {}", has.join(", ")) };
         let columns: Vec<String> = names.iter().map(|n| quote(catalog.dialect, n)).collect();
@@ -219,7 +227,10 @@ fn find_key<'t>(
                  comes by the primary key and changes {quoted} takes them in the other order",
                 key.name
             ),
-            format!("declare the resource by its primary key ({})", table.primary_key.join(", ")),
+            format!(
+                "declare the resource by its primary key ({})",
+                spelled_columns(catalog.dialect, &table.primary_key)
+            ),
         );
     }
     Some(key)

@@ -60,8 +60,9 @@ impl<E: Engine> Claim<'_, E> {
             let mut claim = self.arguments.again_with(&among, target)?;
             if !E::CLAIMS_AMONG_KEYS {
                 // The guard sees the condition as a plain read of it.
-                claim = claim
-                    .with_sql(AssertSqlSafe(where_text(target, "t.*", "", self.condition, "", left)).into_sql_str());
+                claim = claim.with_sql(
+                    AssertSqlSafe(where_text(target, &target.row, "", self.condition, "", left)).into_sql_str(),
+                );
                 inner.admit(&claim.again()?)?;
             }
             let text = E::claim_text(model.dialect, target, self.condition, step.strength, among.len(), left);

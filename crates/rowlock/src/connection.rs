@@ -5,7 +5,7 @@
 //! *before* BEGIN is sent:
 //!
 //! ```text
-//! acquired --BEGIN sent--> open --COMMIT or ROLLBACK answered--> back to the pool
+//! acquired --BEGIN sent--> open --COMMIT or ROLLBACK answered--> back to the pool (and on SQLite, where BEGIN was busy)
 //!                           |
 //!                           +--dropped--> never back to the pool; a task ends the session at the server, from another
 //!                                         connection, since a statement that waits for a lock does not notice that its
@@ -26,6 +26,7 @@ use rowlock_footprint::Dialect;
 use crate::{
     db::Shared,
     engine::Engine,
+    failure::Failure,
     options::{Isolation, Options},
     session::Session,
 };
@@ -33,9 +34,13 @@ use crate::{
 pub(crate) struct Connection<E: Engine> {
     inner: Option<PoolConnection<E>>,
     open: bool,
-    /// The server's number for the session.
+    /// The number by which the session is ended from outside.
     pub(crate) session: Option<i64>,
-    pub(crate) read_only: bool,
+    /// By what its session is known.
+    address: Option<usize>,
+    /// The pool has just asked it whether it lives.
+    asked: bool,
+    read_only: bool,
     /// sqlx itself began it, and ends it: its way is shorter than a text's where there is nothing beside BEGIN and COMMIT.
     managed: bool,
     /// SQLite: the limit on waits that the connection had of its own is to be set again.
@@ -54,13 +59,18 @@ impl<E: Engine> Connection<E> {
     ) -> Result<Self, sqlx::Error> {
         let mut connection = Connection::new(shared, inner);
         let known = connection.known().await?;
-        let own = Session { number: 0, wait: shared.own_wait, read_committed: false };
+        let own = Session { number: None, wait: shared.own_wait, read_committed: false };
         let sqlite = shared.dialect == Dialect::Sqlite;
         let session = known.as_ref().map(|(_, session)| session).or(sqlite.then_some(&own));
-        let begin = E::begin(shared.dialect, options, isolation, session);
+        let asks = session.is_none() && shared.sessions.are_numbered();
+        let mut begin = E::begin(shared.dialect, options, isolation, session);
+        if asks {
+            let _ = write!(begin.to_mut(), "; {}", E::number_text(shared.straight));
+        }
         connection.shortened = sqlite && options.wait < own.wait;
+        connection.read_only = options.read_only;
         connection.open = true;
-        connection.session = known.map(|(_, session)| session.number);
+        connection.session = known.and_then(|(_, session)| session.number);
         if let Some((address, session)) = known
             && E::KEEPS_BACKSTOP
             && session.wait != E::backstop(options)
@@ -75,19 +85,25 @@ impl<E: Engine> Connection<E> {
             E::batch(connection.get(), text(begin)).await
         };
         match begun {
+            Ok(None) if asks => shared.sessions.note_unnumbered(),
             Ok(answer) => connection.session = connection.session.or(answer),
             Err(error) => {
                 // It may have been set, or not.
                 known.into_iter().for_each(|(address, _)| shared.sessions.forget(address));
+                if sqlite && Failure::of::<E>(shared.dialect, &error) == Failure::Busy {
+                    connection.not_begun().await?;
+                }
                 return Err(error);
             }
         }
         Ok(connection)
     }
 
-    /// Takes a connection from the pool, for a statement outside a transaction.
-    pub(crate) async fn acquire(shared: &Arc<Shared<E>>) -> Result<Self, sqlx::Error> {
-        Ok(Connection::new(shared, shared.pool.acquire().await?))
+    /// A connection of the pool's, for a statement outside a transaction.
+    pub(crate) fn taken(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
+        let mut connection = Connection::new(shared, inner);
+        connection.asked = shared.pool.options().get_test_before_acquire();
+        connection
     }
 
     fn new(shared: &Arc<Shared<E>>, inner: PoolConnection<E>) -> Self {
@@ -95,6 +111,8 @@ impl<E: Engine> Connection<E> {
             inner: Some(inner),
             open: false,
             session: None,
+            address: None,
+            asked: false,
             read_only: false,
             managed: false,
             shortened: false,
@@ -107,13 +125,28 @@ impl<E: Engine> Connection<E> {
         let shared = self.shared.clone();
         // Behind a pooler a connection has another session in each transaction.
         let told_apart = shared.straight && shared.keeps_prepared && shared.dialect != Dialect::Sqlite;
-        if told_apart { shared.sessions.of(self.get()).await } else { Ok(None) }
+        let known = if told_apart { shared.sessions.of(self.get()).await? } else { None };
+        self.address = known.map(|(address, _)| address);
+        Ok(known)
     }
 
-    /// Finds out its session, so that a statement outside a transaction can be cancelled.
+    /// Finds out its session, so that a statement outside a transaction can be cancelled, and makes sure that it lives: of a
+    /// statement whose answer is lost nobody knows whether it was done.
     pub(crate) async fn find_session(&mut self) -> Result<(), sqlx::Error> {
-        self.session = self.known().await?.map(|(_, session)| session.number);
+        self.session = self.known().await?.and_then(|(_, session)| session.number);
+        let asked = std::mem::take(&mut self.asked) || self.shared.dialect == Dialect::Sqlite;
+        if !asked && self.shared.sessions.is_doubtful(self.address) {
+            sqlx::Connection::ping(self.get()).await?;
+            self.note_used();
+        }
         Ok(())
+    }
+
+    /// It has just answered.
+    pub(crate) fn note_used(&self) {
+        if let Some(address) = self.address {
+            self.shared.sessions.note_used(address);
+        }
     }
 
     /// Whether a drop hangs up.
@@ -174,15 +207,30 @@ impl<E: Engine> Connection<E> {
         }
     }
 
-    async fn finish(&mut self, end: End) -> Result<(), sqlx::Error> {
-        let mut after = String::new();
+    /// SQLite: BEGIN did not get the writer's place. Nothing was begun, and the connection is as good as before.
+    async fn not_begun(&mut self) -> Result<(), sqlx::Error> {
+        let back = self.settings_back();
+        if !back.is_empty() {
+            E::batch(self.get(), text(back.into())).await?;
+        }
+        self.open = false;
+        Ok(())
+    }
+
+    /// Sets the connection to what it was before BEGIN, where a setting for the transaction is one of the connection (SQLite).
+    fn settings_back(&self) -> String {
+        let mut sql = String::new();
         if self.read_only && self.shared.dialect == Dialect::Sqlite {
-            // There it is a setting of the connection, not of the transaction.
-            after.push_str("; PRAGMA query_only = 0");
+            sql.push_str("; PRAGMA query_only = 0");
         }
         if self.shortened {
-            let _ = write!(after, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
+            let _ = write!(sql, "; PRAGMA busy_timeout = {}", self.shared.own_wait.as_millis());
         }
+        sql
+    }
+
+    async fn finish(&mut self, end: End) -> Result<(), sqlx::Error> {
+        let after = self.settings_back();
         if !self.shared.straight {
             // Once it has ended, a pooler gives the session to another client. One whose client hangs up in the middle it
             // closes by itself.
@@ -207,7 +255,7 @@ impl<E: Engine> Connection<E> {
                 }
             }
             if !after.is_empty() {
-                E::batch(self.get(), text(after.split_off(2).into())).await?;
+                E::batch(self.get(), text(after.into())).await?;
             }
         } else {
             let word = if commits { "COMMIT" } else { "ROLLBACK" };
@@ -218,6 +266,7 @@ impl<E: Engine> Connection<E> {
             E::batch(self.get(), text(sql)).await?;
         }
         self.open = false;
+        self.note_used();
         Ok(())
     }
 }
@@ -255,7 +304,7 @@ impl<E: Engine> Drop for Connection<E> {
         let connection = connection.detach();
         let Some(session) = self.session else { return };
         let shared = self.shared.clone();
-        // The connection is dropped after the session was ended, so that the number cannot be another's meanwhile.
+        // The connection is dropped after the session was ended, so that the number is its own meanwhile.
         self.shared.runtime.spawn(async move {
             if let Err(error) = shared.control.end_session(session, true).await {
                 tracing::warn!(%error, session, "rowlock: could not end a dropped transaction's session; the server will when it notices");

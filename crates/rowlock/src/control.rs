@@ -60,3 +60,46 @@ async fn within<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result
         .await
         .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut))))
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::ConnectOptions as _;
+
+    use super::*;
+
+    rowlock_testing::engines! { servers:
+        /// Also where the sessions do not track what they do, or say so little.
+        async fn nobody_is_ended_by_another_s_number<E: Engine>(test: rowlock_testing::TestDb) {
+            let untracked = match test.family() {
+                rowlock_testing::Family::Postgres => "?options[track_activities]=off",
+                _ => "",
+            };
+            for setting in ["", untracked] {
+                let url = format!("{}{setting}", test.url());
+                let options: super::ConnectOptions<E> = url.parse().unwrap_or_else(|error| panic!("{error}"));
+                let control = Control::<E>::new(Arc::new(options.clone()));
+                for straight in [None, Some(true)] {
+                    let mut session = options.connect().await.unwrap();
+                    let number = match straight {
+                        None => E::session(&mut session).await.unwrap().number.unwrap(),
+                        Some(straight) => {
+                            let sql = AssertSqlSafe(E::number_text(straight)).into_sql_str();
+                            E::batch(&mut session, sql).await.unwrap().unwrap()
+                        }
+                    };
+                    // Above the pid on PostgreSQL: the same backend's, at another time.
+                    control.end_session(number ^ (1 << 30), false).await.unwrap();
+                    control.end_session(number ^ (1 << 30), true).await.unwrap();
+                    session.ping().await.unwrap();
+                    control.end_session(number, true).await.unwrap();
+                    let since = std::time::Instant::now();
+                    while session.ping().await.is_ok() {
+                        assert!(since.elapsed() < LIMIT, "its own number does not end it");
+                    }
+                    // It is gone: that is an answer.
+                    control.end_session(number, true).await.unwrap();
+                }
+            }
+        }
+    }
+}

@@ -10,27 +10,30 @@
 
 use std::time::Duration;
 
-use rowlock_footprint::{Dialect, Wait};
+use rowlock_footprint::{Dialect, TableName, Wait};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
-    KeyValue,
-    acquire::Ask,
-    count::Event,
-    deadline,
-    engine::Engine,
-    error::Error,
-    failure::Failure,
-    inner::{Inner, Seen},
+    KeyValue, acquire::Ask, count::Event, deadline, engine::Engine, error::Error, failure::Failure, inner::Inner,
     plan::Step,
 };
 
 /// Guard rows for each resource, where slots are rows.
 pub(crate) const SLOTS: u32 = 256;
 
-/// The number that tells the resources' guards apart: a hash of the table's name.
-pub(crate) fn class(table: &str) -> i32 {
-    i32::from_ne_bytes(fnv1a(table.bytes()).to_ne_bytes())
+/// The number that tells the resources' guards apart: a hash of the table's name as it is stored, so that all who mean one
+/// table have one number, whatever name they declare. On MySQL and MariaDB the guards stand in the table's own database, and
+/// its name there is enough; `folded`: names that differ in case alone are one table's.
+pub(crate) fn class(dialect: Dialect, table: &TableName, folded: bool) -> i64 {
+    let name = if folded { table.name.to_ascii_lowercase() } else { table.name.clone() };
+    let schema = table.schema.as_deref().filter(|_| !dialect.is_innodb()).unwrap_or_default();
+    signed(fnv1a_64(FNV_64, schema.bytes().chain([0]).chain(name.bytes())))
+}
+
+/// The number of the advisory lock of a slot: 64 bits for both, so that two tables do not meet in some slots, each of which
+/// then had two places in the order.
+pub(crate) fn advisory(class: i64, slot: i64) -> i64 {
+    signed(fnv1a_64(FNV_64, class.to_le_bytes().into_iter().chain(slot.to_le_bytes())))
 }
 
 /// The slot of a key.
@@ -59,6 +62,17 @@ fn spell(key: &KeyValue, out: &mut Vec<u8>) {
 /// is not.
 fn fnv1a(bytes: impl Iterator<Item = u8>) -> u32 {
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The same with 64 bits.
+fn fnv1a_64(from: u64, bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(from, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+const FNV_64: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn signed(hash: u64) -> i64 {
+    i64::from_ne_bytes(hash.to_ne_bytes())
 }
 
 /// Takes the guards of `step` in order; a late one without waiting.
@@ -105,7 +119,8 @@ pub(crate) async fn take<E: Engine>(
             _ => 0,
         })
         .collect();
-    let text = E::creation_text(dialect, class(resource.table), &slots, wait);
+    let text =
+        E::creation_text(&inner.model.targets[usize::from(step.rank)], inner.model.class(step.rank), &slots, wait);
     inner.sending()?;
     let session = inner.connection.session;
     let shared = inner.shared.clone();
@@ -130,11 +145,9 @@ pub(crate) async fn take<E: Engine>(
         Err(error) => {
             let failure = Failure::of::<E>(dialect, &error);
             if failure == Failure::Busy || (cancelled && failure == Failure::Cancelled) {
-                let error = busy();
-                if dialect == Dialect::Postgres {
-                    inner.seen = Seen::Aborted(error.to_string());
-                }
-                return Err(error);
+                let busy = busy();
+                inner.split().1.failed(&error.to_string());
+                return Err(busy);
             }
             inner.note(&error);
             Err(error.into())
@@ -159,5 +172,18 @@ mod tests {
         let foobar = i64::from(0xbf9c_f968_u32 as i32);
         assert_eq!(slot(Dialect::Postgres, &KeyValue::Text("foobar".into())), foobar);
         assert_eq!(slot(Dialect::Postgres, &KeyValue::Bytes(b"foobar".as_slice().into())), foobar);
+        assert_eq!(fnv1a_64(FNV_64, "foobar".bytes()), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn a_table_has_one_class_whatever_it_is_called() {
+        let of = |dialect, name, folded| class(dialect, &TableName::parse(name), folded);
+        assert_eq!(of(Dialect::MySql, "shop.orders", false), of(Dialect::MariaDb, "orders", false));
+        assert_eq!(of(Dialect::MySql, "Orders", true), of(Dialect::MySql, "orders", false));
+        assert_ne!(of(Dialect::MySql, "Orders", false), of(Dialect::MySql, "orders", false));
+        assert_ne!(of(Dialect::Postgres, "a.orders", false), of(Dialect::Postgres, "b.orders", false));
+        // In 32 bits these two are one.
+        assert_eq!(fnv1a("notes_23033".bytes()), fnv1a("bills_20510".bytes()));
+        assert_ne!(of(Dialect::MySql, "notes_23033", false), of(Dialect::MySql, "bills_20510", false));
     }
 }

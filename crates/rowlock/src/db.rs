@@ -32,6 +32,7 @@ use crate::{
     session::Sessions,
     ticker::Ticker,
     token,
+    told::Told,
 };
 
 /// A database, its pool, and the order that all transactions on it are held to. Cheap to clone.
@@ -77,10 +78,13 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) control: Control<E>,
     pub(crate) sessions: Sessions<E>,
     pub(crate) gates: Gates,
+    pub(crate) told: Told,
     pub(crate) runtime: Handle,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) resources: &'static [ResourceInfo],
     model: RwLock<Arc<Model>>,
+    /// One reads the schema at a time.
+    renewing: tokio::sync::Mutex<()>,
     creation_rows: OnceCell<()>,
     pub(crate) changed: Arc<Notify>,
     /// A commit token was written by this process: there will be some to prune.
@@ -158,7 +162,7 @@ impl<E: Engine> Db<E> {
     /// # Cancellation
     /// Dropped under way, a part may be done: call it again.
     pub async fn install(&self) -> Result<(), Error> {
-        let sql = install::sql(self.shared.dialect, self.shared.resources.iter().map(|r| r.table));
+        let sql = install::sql(self.shared.dialect, &self.shared.model().classes());
         let mut connection = self.shared.pool.acquire().await?;
         E::batch(&mut connection, AssertSqlSafe(sql).into_sql_str()).await?;
         Ok(())
@@ -212,10 +216,12 @@ impl<E: Engine> Shared<E> {
             counters: Counters::default(),
             sessions: Sessions::default(),
             gates,
+            told: Told::default(),
             control: Control::new(pool.connect_options()),
             ticker: Ticker::start(&Handle::current()),
             runtime: Handle::current(),
             model: RwLock::new(Arc::new(Model::new(catalog, targets, resources))),
+            renewing: tokio::sync::Mutex::default(),
             creation_rows: OnceCell::new(),
             changed: Arc::default(),
             tokens: AtomicBool::new(false),
@@ -254,16 +260,33 @@ impl<E: Engine> Shared<E> {
         Ok(())
     }
 
+    /// Whether the schema is known to be another than `model` was made from, after a look if need be. Only for who has no
+    /// connection: it takes one of the pool's.
+    pub(crate) async fn renew(&self, model: &Model) -> bool {
+        let _alone = self.renewing.lock().await;
+        if self.model().fingerprint == model.fingerprint
+            && let Err(error) = self.refresh().await
+        {
+            tracing::warn!(%error, "rowlock: could not read the schema anew; what was known before holds");
+        }
+        self.model().fingerprint != model.fingerprint
+    }
+
     /// Makes sure, once, that the guard rows of creation are there.
     pub(crate) async fn require_creation_rows(&self) -> Result<(), Error> {
         let check = async || {
-            let classes: Vec<String> = self.resources.iter().map(|r| creation::class(r.table).to_string()).collect();
-            let sql = format!("SELECT COUNT(*) FROM rowlock_creation WHERE class IN ({})", classes.join(", "));
+            let (model, mut wanted, mut counts) = (self.model(), 0, Vec::new());
+            for (database, classes) in model.classes() {
+                wanted += classes.len() as i64 * i64::from(creation::SLOTS);
+                let classes: Vec<String> = classes.iter().map(i64::to_string).collect();
+                let (table, classes) = (install::guards(database), classes.join(", "));
+                counts.push(format!("(SELECT COUNT(*) FROM {table} WHERE class IN ({classes}))"));
+            }
+            let sql = format!("SELECT CAST({} AS SIGNED)", counts.join(" + "));
             let rows = match self.control.ask(sql).await {
                 Err(error) if Failure::of::<E>(self.dialect, &error) == Failure::SchemaChanged => None,
                 answer => answer?,
             };
-            let wanted = classes.len() as i64 * i64::from(creation::SLOTS);
             if rows == Some(wanted) { Ok(()) } else { Err(Error::NotInstalled { feature: "guard_creation" }) }
         };
         self.creation_rows.get_or_try_init(check).await.copied()

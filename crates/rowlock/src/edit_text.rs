@@ -129,30 +129,31 @@ pub(crate) fn single<E: Engine, T>(model: &Model, editing: &Editing, edit: &Edit
 
 fn single_text<E: Engine>(model: &Model, editing: &Editing) -> String {
     let target = &model.targets[usize::from(editing.rank)];
-    let mut sql = format!("UPDATE {} SET ", target.table);
+    // Of the table by name: SQLite reads a quoted column alone that is not there (any more) as text.
+    let mut sql = format!("UPDATE {} AS t SET ", target.table);
     let mut next = Numbers::new(model.dialect);
     for column in &editing.quoted {
         let _ = write!(sql, "{column} = {}, ", next.plain());
     }
     let version = &editing.quoted_version;
-    let _ = write!(sql, "{version} = {version} + 1 WHERE ");
-    key_condition::<E>(&mut sql, "", &target.columns, &mut next);
-    let _ = write!(sql, " AND {version} = {}", next.plain());
+    let _ = write!(sql, "{version} = t.{version} + 1 WHERE ");
+    key_condition::<E>(&mut sql, &target.columns, &mut next);
+    let _ = write!(sql, " AND t.{version} = {}", next.plain());
     sql
 }
 
 /// The statement that reads one row.
 pub(crate) fn read<E: Engine>(model: &Model, rank: u16, key: &KeyValue) -> Query<E> {
     let target = &model.targets[usize::from(rank)];
-    let mut sql = format!("SELECT t.* FROM {} t WHERE ", target.table);
-    key_condition::<E>(&mut sql, "t.", &target.columns, &mut Numbers::new(model.dialect));
+    let mut sql = format!("SELECT {} FROM {} t WHERE ", target.row, target.table);
+    key_condition::<E>(&mut sql, &target.columns, &mut Numbers::new(model.dialect));
     query(sql).bind_key(key, target)
 }
 
-fn key_condition<E: Engine>(sql: &mut String, of: &str, columns: &[TargetColumn], next: &mut Numbers) {
+fn key_condition<E: Engine>(sql: &mut String, columns: &[TargetColumn], next: &mut Numbers) {
     for (n, column) in columns.iter().enumerate() {
         let and = if n == 0 { "" } else { " AND " };
-        let _ = write!(sql, "{and}{of}{} = {}", column.quoted, E::key_value(column, next.number()));
+        let _ = write!(sql, "{and}t.{} = {}", column.quoted, E::key_value(column, next.number()));
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) use change::{ChangeShape, Changed, Told, UpdateDriver};
 use std::{borrow::Cow, time::Duration};
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt, stream};
 use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{ColumnIndex, Database, Decode, Either, Encode, IntoArguments, SqlStr, Type, error::DatabaseError};
 
@@ -101,15 +102,19 @@ pub struct Road {
     pub findings: Vec<Finding>,
 }
 
+/// What the statements of one text give: rows, and after those of each statement what it did.
+pub(crate) type Steps<'e, E> =
+    BoxStream<'e, Result<Either<<E as Database>::QueryResult, <E as Database>::Row>, sqlx::Error>>;
+
 /// What rowlock asks of an engine. Not for users: reach the engine through [`Db`](crate::Db) and [`Tx`](crate::Tx).
 #[allow(clippy::type_complexity, reason = "the types are sqlx's own")]
 pub trait Driver: Database {
     // --- what sqlx's Executor does on a connection, made nameable for generic code ---
 
-    fn fetch_many<'e>(
-        connection: &'e mut Self::Connection,
-        statement: Statement<Self>,
-    ) -> BoxStream<'e, Result<Either<Self::QueryResult, Self::Row>, sqlx::Error>>;
+    /// A driver's stream may just end where it should give an error ([`whole`]).
+    const ENDS_SILENTLY: bool = false;
+
+    fn fetch_many<'e>(connection: &'e mut Self::Connection, statement: Statement<Self>) -> Steps<'e, Self>;
     fn fetch_optional<'e>(
         connection: &'e mut Self::Connection,
         statement: Statement<Self>,
@@ -147,15 +152,17 @@ pub trait Driver: Database {
 
     // --- transactions ---
 
-    /// One text that begins a transaction as `options` want it and answers with the session's number, by which
-    /// [`Driver::end_session`] finds it from outside.
-    /// With a `session` that is known already, only what it has not set itself is sent, and nothing is asked.
+    /// One text that begins a transaction as `options` want it. With a `session` that is known already, only what it has not
+    /// set itself is sent.
     fn begin(
         dialect: Dialect,
         options: &Options,
         isolation: Option<Isolation>,
         session: Option<&Session>,
     ) -> Cow<'static, str>;
+    /// What a BEGIN asks for where the session is not known: one integer, by which [`Driver::end_session`] finds it from
+    /// outside, or NULL. `straight`: it is the connection's own for as long as that lives.
+    fn number_text(straight: bool) -> String;
     /// The server's limit on a wait for a row: some time after the client's.
     fn backstop(options: &Options) -> Duration;
     /// Whether the backstop that [`Driver::begin`] sets stays set after the transaction.
@@ -164,7 +171,8 @@ pub trait Driver: Database {
     fn session<'e>(connection: &'e mut Self::Connection) -> BoxFuture<'e, Result<Session, sqlx::Error>>;
     /// What each connection of a pool of rowlock's own is set to, so that transactions need not; empty for nothing.
     fn own_settings(options: &Options) -> String;
-    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection.
+    /// Ends the statement under way in `session` (`hard`: the session itself), from another connection. Where there is no such
+    /// session any more, or on this server, nobody's is ended, and that is no error.
     fn end_session<'e>(
         control: &'e mut Self::Connection,
         session: i64,
@@ -172,6 +180,8 @@ pub trait Driver: Database {
     ) -> BoxFuture<'e, Result<(), sqlx::Error>>;
     /// What an error that the server reported means for the transaction.
     fn failure(dialect: Dialect, error: &dyn DatabaseError) -> Failure;
+    /// Whether the server says by this error that it ends the session: what is under way in it is not done.
+    fn ends_session(error: &dyn DatabaseError) -> bool;
 
     // --- locking ---
 
@@ -214,10 +224,15 @@ pub trait Driver: Database {
     fn beyond_text(_: &Target) -> String {
         String::new()
     }
-    /// The text that takes creation guards in the order of `slots`; `class` is the resource's.
-    fn creation_text(dialect: Dialect, class: i32, slots: &[i64], wait: Wait) -> String;
+    /// The text that takes creation guards of `target` in the order of `slots`; `class` is the resource's.
+    fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String;
     /// The value of one bound argument, read from what was encoded for it: `None` for NULL and for what cannot be a key.
     fn bound(encoded: &Self::ArgumentBuffer, kind: &Self::TypeInfo) -> Option<KeyValue>;
+    /// What makes the next statements of the transaction wait for no row, where the server can; the one number that it
+    /// answers is for [`at_once_ends`](Self::at_once_ends).
+    fn at_once(dialect: Dialect) -> Option<&'static str>;
+    /// What ends that.
+    fn at_once_ends(before: i64) -> String;
     /// Whether the server would lock in the order of the keys when it runs this text: the plan's fault, when it has one.
     fn explain<'e>(
         connection: &'e mut Self::Connection,
@@ -236,14 +251,26 @@ macro_rules! forward {
         fn fetch_many<'e>(
             connection: &'e mut Self::Connection,
             statement: $crate::statement::Statement<Self>,
-        ) -> futures_core::stream::BoxStream<'e, Result<sqlx::Either<Self::QueryResult, Self::Row>, sqlx::Error>> {
-            sqlx::Executor::fetch_many(connection, statement)
+        ) -> $crate::engine::Steps<'e, Self> {
+            let sql = statement.sql.clone();
+            $crate::engine::whole::<Self>(sql, sqlx::Executor::fetch_many(connection, statement))
         }
         fn fetch_optional<'e>(
             connection: &'e mut Self::Connection,
             statement: $crate::statement::Statement<Self>,
         ) -> BoxFuture<'e, Result<Option<Self::Row>, sqlx::Error>> {
-            sqlx::Executor::fetch_optional(connection, statement)
+            if !Self::ENDS_SILENTLY {
+                return sqlx::Executor::fetch_optional(connection, statement);
+            }
+            Box::pin(async move {
+                let mut steps = Self::fetch_many(connection, statement);
+                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
+                    if let sqlx::Either::Right(row) = step {
+                        return Ok(Some(row));
+                    }
+                }
+                Ok(None)
+            })
         }
         fn fetch_all<'e>(
             connection: &'e mut Self::Connection,
@@ -251,12 +278,17 @@ macro_rules! forward {
         ) -> BoxFuture<'e, Result<Vec<Self::Row>, sqlx::Error>> {
             Box::pin(async move {
                 // As sqlx's own does, with two boxes fewer.
-                let mut steps = sqlx::Executor::fetch_many(connection, statement);
-                let mut rows = Vec::new();
-                while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
-                    rows.extend(step.right());
+                let mut steps = Self::fetch_many(connection, statement);
+                let (mut rows, mut done) = (Vec::new(), false);
+                loop {
+                    match futures_util::TryStreamExt::try_next(&mut steps).await {
+                        Ok(Some(sqlx::Either::Right(row))) => rows.push(row),
+                        Ok(Some(sqlx::Either::Left(_))) => done = true,
+                        Ok(None) => return Ok(rows),
+                        Err(error) if done => return Err($crate::checkout::behind::<Self>(error)),
+                        Err(error) => return Err(error),
+                    }
                 }
-                Ok(rows)
             })
         }
         fn prepare_with<'e>(
@@ -277,7 +309,8 @@ macro_rules! forward {
             sql: sqlx::SqlStr,
         ) -> BoxFuture<'e, Result<Option<i64>, sqlx::Error>> {
             Box::pin(async move {
-                let mut steps = sqlx::Executor::fetch_many(connection, sqlx::raw_sql(sql));
+                let steps = sqlx::Executor::fetch_many(connection, sqlx::raw_sql(sql.clone()));
+                let mut steps = $crate::engine::whole::<Self>(sql, steps);
                 let mut answer = None;
                 while let Some(step) = futures_util::TryStreamExt::try_next(&mut steps).await? {
                     if let sqlx::Either::Right(row) = step {
@@ -293,6 +326,44 @@ macro_rules! forward {
     };
 }
 use forward;
+
+/// The answer to a text, or an error where the driver died of it. A statement ends with what it did, or with an error. sqlx's
+/// SQLite driver gives neither when its thread panics, as it does over the first row of a statement that SQLite itself has
+/// prepared anew with another number of columns: the rows just end, which would read as "no row". (Of several statements in
+/// one text, those after the first may go so unseen; then the connection answers nothing more, and nothing is committed.)
+fn whole<E: Driver>(sql: SqlStr, steps: Steps<'_, E>) -> Steps<'_, E> {
+    if !E::ENDS_SILENTLY {
+        return steps;
+    }
+    let mut ended = false;
+    let steps = steps.map(Some).chain(stream::once(std::future::ready(None)));
+    let checked = steps.filter_map(move |step| {
+        let given = match step {
+            Some(step) => {
+                ended = !matches!(step, Ok(Either::Right(_)));
+                Some(step)
+            }
+            None if ended || is_empty(sql.as_str()) => None,
+            None => Some(Err(sqlx::Error::WorkerCrashed)),
+        };
+        std::future::ready(given)
+    });
+    checked.boxed()
+}
+
+/// Whether there is no statement in a text: blanks, semicolons and comments alone.
+fn is_empty(mut sql: &str) -> bool {
+    loop {
+        sql = sql.trim_start_matches(|c: char| c.is_whitespace() || c == ';');
+        sql = if let Some(line) = sql.strip_prefix("--") {
+            line.split_once('\n').map_or("", |(_, rest)| rest)
+        } else if let Some(block) = sql.strip_prefix("/*") {
+            block.split_once("*/").map_or("", |(_, rest)| rest)
+        } else {
+            return sql.is_empty();
+        };
+    }
+}
 
 /// A text made here for one use, with its arguments.
 fn made<E: Database>(text: String, arguments: E::Arguments) -> Statement<E> {
@@ -327,4 +398,19 @@ fn key_of(
 ) -> Result<KeyValue, sqlx::Error> {
     let columns: Vec<KeyValue> = target.columns.iter().map(&mut column).collect::<Result<_, _>>()?;
     KeyValue::from_columns(columns).ok_or_else(|| sqlx::Error::ColumnNotFound(target.table.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_empty;
+
+    #[test]
+    fn a_text_without_a_statement_is_empty() {
+        for sql in ["", " ; ;\n", "-- select 1", "-- a\n/* b; */ ;", "/* open"] {
+            assert!(is_empty(sql), "{sql}");
+        }
+        for sql in ["select 1", "-- a\nselect 1", "/* a */ begin", ";;commit"] {
+            assert!(!is_empty(sql), "{sql}");
+        }
+    }
 }

@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use rowlock_footprint::Strength;
-
-use crate::{KeyValue, check::Report, failure::Failure};
+use crate::{
+    KeyValue,
+    check::Report,
+    failure::Failure,
+    violation::{Refusal, Violation},
+};
 
 /// An error of rowlock's own, or of the database through it.
 ///
@@ -27,6 +30,7 @@ use crate::{KeyValue, check::Report, failure::Failure};
 /// let error = db.transaction(async |tx| tx.lock::<Order>([99]).nowait().await.map(drop)).await.unwrap_err();
 /// let code = match &error {
 ///     Error::Missing { .. } => 404,
+///     Error::NoConnection { .. } => 503,
 ///     error if error.is_busy() => 409,
 ///     error if error.is_transient() => 503,
 ///     _ => 500,
@@ -62,6 +66,16 @@ pub enum Error {
         waited: Option<Duration>,
         /// A gate of this process did not let it in ([`Gate`](crate::Gate)): nothing was sent.
         turned_away: bool,
+    },
+
+    /// No connection of the pool was had within the kind's [`wait`](crate::Kind::wait) limit, or within the pool's own:
+    /// each is in use, or the server lets none in. Nothing was sent. For a caller who may try again: 503 with Retry-After.
+    #[error("{kind}: no connection of the pool within {waited:?}; transactions are too long, or too many for the pool")]
+    NoConnection {
+        /// The kind of transaction.
+        kind: KindName,
+        /// How long one was waited for.
+        waited: Duration,
     },
 
     /// A lock was asked for that lies below one that is held, or is stronger than it, and it could not be had without
@@ -241,10 +255,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// A row is busy: [`Error::Busy`], or attempts that all ended so (by the server's own limit on waits).
+    /// A row is busy, or all connections are: [`Error::Busy`], [`Error::NoConnection`], or attempts that all ended so (by the
+    /// server's own limit on waits).
     pub fn is_busy(&self) -> bool {
         match self.root() {
-            Error::Busy { .. } => true,
+            Error::Busy { .. } | Error::NoConnection { .. } | Error::Database(sqlx::Error::PoolTimedOut) => true,
             Error::Exhausted { attempts, .. } => attempts.iter().all(|attempt| attempt.failure == Failure::Busy),
             _ => false,
         }
@@ -289,7 +304,11 @@ impl Error {
 
     /// Whether another try by the caller may succeed: busy, or given up after attempts that each failed transiently.
     pub fn is_transient(&self) -> bool {
-        matches!(self.root(), Error::Busy { .. } | Error::Exhausted { .. })
+        match self.root() {
+            Error::Busy { .. } | Error::NoConnection { .. } | Error::Exhausted { .. } => true,
+            Error::Database(error) => matches!(error, sqlx::Error::PoolTimedOut),
+            _ => false,
+        }
     }
 }
 
@@ -370,89 +389,11 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A lock that was asked for out of order.
-#[derive(Clone, Debug)]
-pub struct Violation {
-    /// The kind of transaction.
-    pub kind: KindName,
-    /// The place that was asked for, in words: `` `Order` 7 ``.
-    pub asked: String,
-    /// The place that is held and lies above it, in words.
-    pub held: String,
-    /// For a rise of strength on a row that is held: from which to which.
-    pub rise: Option<(Strength, Strength)>,
-    /// For a row that the statement would make: its resource.
-    pub made: Option<&'static str>,
-    /// The statement's text, where it was a statement of the user's own.
-    pub statement: Option<String>,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Violation { kind, asked, held, rise, made, statement } = self;
-        match (rise, made) {
-            (_, Some(resource)) => write!(
-                f,
-                "lock order: {kind} makes {asked} while it holds {held}; make it first, or take `tx.guard_creation::<{resource}>(..)` \
-                 for its key before"
-            )?,
-            (Some((from, to)), None) => write!(
-                f,
-                "lock strength: {kind} holds {asked} {from} and asks for {to}; another may hold it {from} and ask the same: take {to} first"
-            )?,
-            (None, None) => write!(f, "lock order: {kind} asks for {asked} while it holds {held}; lock {asked} first")?,
-        }
-        match statement {
-            Some(sql) => write!(f, " (statement: {})", shorten(sql)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Violation {}
-
-/// A statement that the guard refused, before it was sent.
-#[derive(Clone, Debug)]
-pub struct Refusal {
-    /// The kind of transaction.
-    pub kind: KindName,
-    /// What is wrong, and the way out.
-    pub reason: String,
-    /// The statement's text.
-    pub statement: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: refused a statement: {} (statement: {})", self.kind, self.reason, shorten(&self.statement))
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 /// An error, what caused it, and so on.
 pub(crate) fn causes<'e>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
-}
-
-/// At most this much of a statement goes into a message.
-const SHOWN: usize = 300;
-
-fn shorten(sql: &str) -> String {
-    let mut text = String::with_capacity(sql.len().min(SHOWN));
-    for word in sql.split_whitespace() {
-        if text.len() + word.len() > SHOWN {
-            text.push_str(" ..");
-            break;
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(word);
-    }
-    text
 }
 
 fn list<T: fmt::Display>(items: &[T]) -> String {

@@ -26,7 +26,7 @@ pub enum Failure {
     /// The schema is not what it was when the statement was checked: a table or column is not there.
     SchemaChanged,
     /// The schema changed since the statement was prepared, and the server does not prepare it again by itself ("cached
-    /// plan must not change result type"; 1412, 1615).
+    /// plan must not change result type"; 1412, 1615); or, in a transaction on SQLite, sqlx's driver died of it.
     StalePlan,
     /// The server ended the session because its transaction was idle for too long (25P03).
     Idle,
@@ -50,30 +50,90 @@ impl Failure {
     pub(crate) fn of<E: Engine>(dialect: Dialect, error: &sqlx::Error) -> Failure {
         match error {
             sqlx::Error::Database(error) => E::failure(dialect, &**error),
-            sqlx::Error::Protocol(said) if is_mistake(dialect, said) => Failure::Other,
+            sqlx::Error::Protocol(said) if misunderstood(dialect, said) != Misunderstood::Garbled => Failure::Other,
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
                 Failure::ConnectionLost
             }
             _ => Failure::Other,
         }
     }
-}
 
-/// Whether a driver's "protocol" error is the caller's mistake, found before anything was sent. Else an answer was not what
-/// the protocol has: the connection is as good as lost.
-fn is_mistake(dialect: Dialect, said: &str) -> bool {
-    match dialect {
-        // Nothing but: a NUL in the text, a parameter's form.
-        Dialect::Sqlite => true,
-        Dialect::Postgres => said.contains("too many arguments"),
-        Dialect::MySql | Dialect::MariaDb => said.contains("parameters were provided"),
+    /// What an error means where nothing is left of what was under way. SQLite's driver dies of a statement that it prepared
+    /// before the schema changed: the next connection may have such a one too.
+    pub(crate) fn of_undone<E: Engine>(dialect: Dialect, error: &sqlx::Error) -> Failure {
+        match error {
+            sqlx::Error::WorkerCrashed => Failure::StalePlan,
+            _ => Failure::of::<E>(dialect, error),
+        }
     }
 }
 
+/// What a driver's "protocol" error is about. sqlx has one variant for what cannot be sent, for what the driver does not speak and
+/// for bytes that make no sense; only its words tell them apart (all of sqlx 0.9's were looked through).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misunderstood {
+    /// The caller's mistake, found before the statement was sent.
+    NotSent,
+    /// The server did what it was asked for, and answered in a way that the driver does not know there: COPY or replication in
+    /// a plain statement, a column type that is too new. Another connection would answer the same.
+    NotSpoken,
+    /// An answer that the protocol does not have: the connection is as good as lost.
+    Garbled,
+}
+
+fn misunderstood(dialect: Dialect, said: &str) -> Misunderstood {
+    // Of sqlx-postgres: message/{bind,parse,mod}, io/buf_mut, connection/{executor,resolve,describe}; then executor, message/mod
+    // and copy. Of sqlx-mysql: connection/executor; then protocol/text/{column,row} and protocol/statement/row.
+    let (not_sent, not_spoken): (&[&str], &[&str]) = match dialect {
+        // A NUL in the text, a parameter's form, a collation's name: nothing is ever sent anywhere.
+        Dialect::Sqlite => (&[""], &[]),
+        Dialect::Postgres => (
+            &[
+                "too many arguments",
+                "format codes (",
+                "param_types.len()",
+                "message size out of range",
+                "error allocating",
+                "unable to resolve type OIDs",
+                "type category is listed",
+                "cannot EXPLAIN",
+                "error from nullables query",
+            ],
+            &[
+                "unexpected message: Copy",
+                "expected Copy",
+                "got Copy",
+                "message format during copy",
+                "bytes read exceeds",
+                "unknown message type: 'W'",
+            ],
+        ),
+        Dialect::MySql | Dialect::MariaDb => {
+            (&["parameters were provided"], &["unknown column type", "TextRow length", "BLOB length"])
+        }
+    };
+    let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    match (says(not_sent), says(not_spoken)) {
+        (true, _) => Misunderstood::NotSent,
+        (_, true) => Misunderstood::NotSpoken,
+        _ => Misunderstood::Garbled,
+    }
+}
+
+/// Whether the statement may have been done, although the driver made nothing of the answer.
+pub(crate) fn is_unread(dialect: Dialect, error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Protocol(said) if misunderstood(dialect, said) != Misunderstood::NotSent)
+}
+
 /// Whether the driver may be out of step with the server after this error. sqlx 0.9.0 counts an answer of MySQL's to a
-/// statement that it did not send for its number of values, and then waits for it for ever.
+/// statement that it did not send for its number of values, and then waits for it for ever; and what is sent to SQLite's
+/// thread while that dies may never be answered.
 pub(crate) fn is_out_of_step(dialect: Dialect, error: &sqlx::Error) -> bool {
-    dialect != Dialect::Sqlite && matches!(error, sqlx::Error::Protocol(_))
+    match error {
+        sqlx::Error::Protocol(_) => dialect != Dialect::Sqlite,
+        sqlx::Error::WorkerCrashed => true,
+        _ => false,
+    }
 }
 
 impl fmt::Display for Failure {
@@ -91,5 +151,35 @@ impl fmt::Display for Failure {
             Failure::Conflict => "version conflict",
             Failure::Other => "error",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_no_lost_line() {
+        use Misunderstood::{Garbled, NotSent, NotSpoken};
+        let cases = [
+            (Dialect::Postgres, "PgConnection::run(): too many arguments for query: 70000", NotSent),
+            (Dialect::Postgres, "execute: unexpected message: CopyOutResponse", NotSpoken),
+            (Dialect::Postgres, "execute: unexpected message: CopyInResponse", NotSpoken),
+            (Dialect::Postgres, "Postgres protocol error: expected CopyInResponse, got RowDescription", NotSpoken),
+            (Dialect::Postgres, "unknown message type: 'W'", NotSpoken),
+            (Dialect::Postgres, "unknown message type: '\\0'", Garbled),
+            (Dialect::Postgres, "execute: unexpected message: ParseComplete", Garbled),
+            (Dialect::Postgres, "received more ReadyForQuery messages than expected", Garbled),
+            (Dialect::MySql, "prepared statement expected 2 parameters but 1 parameters were provided", NotSent),
+            (Dialect::MariaDb, "unknown column type 0xf2", NotSpoken),
+            (Dialect::MySql, "Packet empty", Garbled),
+            (Dialect::Sqlite, "query contains nul bytes", NotSent),
+        ];
+        for (dialect, said, is) in cases {
+            assert_eq!(misunderstood(dialect, said), is, "{said}");
+            let failure = Failure::of::<sqlx::Sqlite>(dialect, &sqlx::Error::Protocol(said.into()));
+            assert_eq!(failure.is_transient(), is == Garbled, "{said}");
+            assert_eq!(is_unread(dialect, &sqlx::Error::Protocol(said.into())), is != NotSent, "{said}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! A statement's footprint on the order's own ground: tables as ranks, literals as keys. Worked out once for a text.
 
-use rowlock_footprint::{Cause, Footprint, Literal, Lock, Rows, Strength, Unreadable, Value, Verb, Wait};
+use rowlock_footprint::{
+    Cause, Footprint, Literal, Lock, Rows, Setting, Strength, TableName, Through, Unreadable, Value, Verb, Wait,
+};
 use uuid::Uuid;
 
-use crate::{KeyType, KeyValue, check::Target, model::Model, statement::Bound};
+use crate::{KeyType, KeyValue, check::Target, model::Model, search::Hop, statement::Bound};
 
 pub(crate) enum Footing {
     /// A plain read: nothing to check.
@@ -19,7 +21,14 @@ pub(crate) struct Checked {
     pub(crate) demands: Vec<Demand>,
     pub(crate) opaque: Vec<String>,
     /// Tables outside the order of which existing rows are locked.
-    pub(crate) undeclared: Vec<String>,
+    pub(crate) undeclared: Vec<TableName>,
+    /// Temporary tables that it makes.
+    pub(crate) temporary: Vec<TableName>,
+    pub(crate) settings: Vec<Setting>,
+    /// Resources whose rows are locked through a view, with its name.
+    pub(crate) through: Vec<(u16, String)>,
+    /// The way down from the rows that it deletes, or gives another key, to the rows that cascades reach.
+    pub(crate) hops: Vec<Hop>,
 }
 
 /// Locks of one strength on some rows of one resource.
@@ -29,6 +38,10 @@ pub(crate) struct Demand {
     pub(crate) rows: DemandedRows,
     pub(crate) insert: bool,
     pub(crate) waits: bool,
+    /// Rows that are deleted, or may get another key.
+    pub(crate) root: bool,
+    /// Rows that a cascade reaches, to which `hops` lead: from which resource.
+    pub(crate) cascade: Option<u16>,
     /// A foreign key's check.
     pub(crate) parent: bool,
     /// That is made at COMMIT, when what lies above may be held.
@@ -66,21 +79,47 @@ impl Footing {
             Ok(footprint) => footprint,
             Err(unreadable) => return Footing::Unreadable(unreadable),
         };
-        if footprint.verb == Verb::Read && footprint.locks.is_empty() && footprint.opaque.is_empty() {
+        let locks_nothing = footprint.locks.is_empty() && footprint.opaque.is_empty();
+        let nothing_else = footprint.through.is_empty() && footprint.settings.is_empty();
+        if footprint.verb == Verb::Read && locks_nothing && nothing_else {
             return Footing::Clear;
         }
-        let mut checked =
-            Checked { verb: footprint.verb, demands: Vec::new(), opaque: footprint.opaque, undeclared: Vec::new() };
+        let mut checked = Checked {
+            verb: footprint.verb,
+            demands: Vec::new(),
+            opaque: footprint.opaque,
+            undeclared: Vec::new(),
+            temporary: footprint.temporary,
+            settings: footprint.settings,
+            through: Vec::new(),
+            hops: Vec::new(),
+        };
+        let mut reached: Vec<u16> = Vec::new();
         for lock in footprint.locks {
             match model.rank(&lock.table) {
-                Some(rank) => checked.demands.extend(Demand::new(rank, model, lock)),
+                Some(rank) => {
+                    let hop = Hop::of(model, &lock, rank, &reached);
+                    if hop.is_some() || is_root(&lock.cause) {
+                        reached.push(rank);
+                    }
+                    let cascade = hop.as_ref().map(|hop| hop.parent);
+                    checked.hops.extend(hop);
+                    checked.demands.extend(Demand::new(rank, model, lock).map(|demand| Demand { cascade, ..demand }));
+                }
                 // A new row is nobody else's, and a parent's check is over before anything is decided on it.
                 None if matches!(lock.cause, Cause::Insert | Cause::ForeignKey(_) | Cause::Read) => {}
+                // The session's own.
+                None if lock.table.schema.as_deref().is_some_and(|schema| model.is_temporary(schema)) => {}
+                None if checked.undeclared.contains(&lock.table) => {}
+                None => checked.undeclared.push(lock.table),
+            }
+        }
+        for Through { view, table } in footprint.through {
+            match model.rank(&table) {
+                Some(rank) => checked.through.push((rank, view.to_string())),
                 None => {
-                    let name = lock.table.to_string();
-                    if !checked.undeclared.contains(&name) {
-                        checked.undeclared.push(name);
-                    }
+                    let name = format!("{} (through the view {view})", table.name);
+                    checked.undeclared.push(TableName { name, ..table });
                 }
             }
         }
@@ -121,6 +160,8 @@ impl Demand {
             strength: lock.strength,
             rows,
             insert: lock.cause == Cause::Insert,
+            root: is_root(&lock.cause),
+            cascade: None,
             waits: lock.wait == Wait::Wait,
             parent: matches!(lock.cause, Cause::ForeignKey(_)),
             at_commit,
@@ -181,6 +222,10 @@ impl Demand {
         }
         Resolved::Keys(resolved)
     }
+}
+
+fn is_root(cause: &Cause) -> bool {
+    matches!(cause, Cause::Delete | Cause::Update | Cause::Upsert)
 }
 
 /// Where in `columns` each column of the target's key stands; `None` when they are not the key's columns.

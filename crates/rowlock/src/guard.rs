@@ -5,18 +5,23 @@
 //! what is held. Both are locked first, by their keys. What cannot be mended is refused, or told, as the guard's level
 //! has it.
 
-use rowlock_footprint::{Dialect, Strength, Verb};
+use std::sync::Arc;
+
+use rowlock_footprint::{Dialect, Strength};
 
 use crate::{
     Plan, Reach, creation,
     engine::Engine,
-    error::{Error, Violation},
+    error::Error,
     footing::{Checked, Demand, Footing, Resolved},
     held::Standing,
     inner::Inner,
+    model::Model,
     options::{Guard, UnknownKeys},
     place::Place,
+    search::First,
     statement::Statement,
+    violation::Violation,
 };
 
 /// What is to happen with a statement.
@@ -24,7 +29,7 @@ pub(crate) enum Admission {
     /// It may be sent.
     Pass,
     /// These rows are to be locked first.
-    First(Plan),
+    First(First),
 }
 
 /// What the demands of a statement come to.
@@ -36,6 +41,14 @@ struct Needs {
     made: Vec<(Place, Strength, Standing)>,
     /// Some of the rows are locked at COMMIT, by a deferred foreign key.
     at_commit: bool,
+    /// Resources of which any row may be locked.
+    whole: Vec<(u16, Strength)>,
+    /// Rows that are deleted or may get another key, as far as they are known.
+    roots: Vec<Place>,
+    /// Not all of these are.
+    unrooted: bool,
+    /// Children of these are locked, by a cascade.
+    children: bool,
 }
 
 impl Needs {
@@ -75,8 +88,8 @@ impl<E: Engine> Inner<E> {
             return Ok(Admission::Pass);
         }
         self.hold.start();
-        let needs = self.needs(checked, statement)?;
-        self.settle(needs, looked, sql)
+        let needs = self.needs(checked, statement, looked)?;
+        self.settle(needs, &footing, looked, sql)
     }
 
     /// After what had to be locked first is locked: rows that the statement makes must still lie above it.
@@ -84,69 +97,23 @@ impl<E: Engine> Inner<E> {
         self.admit_looked(statement, true).map(drop)
     }
 
-    /// What has no rows that could be checked, by policy.
-    fn judge_unseen(&mut self, checked: &Checked, sql: &str) -> Result<(), Error> {
-        match checked.verb {
-            // At every level of the guard: what would be told as committed would not be, and a connection would return to the
-            // pool in a transaction.
-            Verb::TransactionControl => {
-                return Err(self.refuse(
-                    sql,
-                    "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and SET TRANSACTION are rowlock's to send; return from the closure, or use \
-                     `tx.savepoint()` and `.isolation(..)`"
-                        .into(),
-                ));
-            }
-            Verb::TableLock if self.dialect().is_innodb() && !is_temporary(sql) => self.judge(crate::Policy::Refuse, sql, || {
-                "MySQL and MariaDB commit the transaction before they run it, and what follows is outside; run it on its own".into()
-            })?,
-            Verb::TableLock => self.judge(self.options.opaque, sql, || {
-                "it locks whole tables, which no row order covers; run it outside, or allow it with `.opaque(Policy::Allow)`".into()
-            })?,
-            Verb::Opaque => self.judge(self.options.opaque, sql, || {
-                "what it locks cannot be seen; allow it with `.opaque(Policy::Allow)` if it keeps the order".into()
-            })?,
-            Verb::Session => self.judge_setting(sql)?,
-            Verb::Read | Verb::Write => {}
-        }
-        for name in &checked.opaque {
-            self.judge(self.options.opaque, sql, || {
-                format!("`{name}` runs code that may lock more; allow it with `.opaque(Policy::Allow)` if it keeps the order")
-            })?;
-        }
-        for table in &checked.undeclared {
-            self.judge(self.options.undeclared, sql, || {
-                format!("it locks rows of `{table}`, which is not in the order; declare it in `lock_order!`, or allow it with `.undeclared(Policy::Allow)`")
-            })?;
-        }
-        Ok(())
-    }
-
-    /// A setting that rowlock makes by itself: it would stay on the pool's connection, and hold for whoever has it next.
-    fn judge_setting(&self, sql: &str) -> Result<(), Error> {
-        let Some(name) = lasting_setting(sql, self.dialect()) else { return Ok(()) };
-        self.judge(crate::Policy::Refuse, sql, || {
-            format!(
-                "`{name}` would stay set for the next transaction on this connection; use `.isolation(..)` or `.wait(..)` of the \
-                 kind, or set it where the pool makes its connections"
-            )
-        })?;
-        // Let pass, it is known again when the connection is asked anew.
-        self.shared.sessions.forget_all();
-        Ok(())
-    }
-
-    fn needs(&mut self, checked: &Checked, statement: &Statement<E>) -> Result<Needs, Error> {
+    fn needs(&mut self, checked: &Checked, statement: &Statement<E>, looked: bool) -> Result<Needs, Error> {
         let sql = statement.sql.as_str();
         let model = self.model.clone();
         let mut needs = Needs::default();
         let mut changed = None;
+        // What the statement locks of its new rows' parents, in whatever order, is no reason not to make them.
+        let parents = own_parents(checked, statement, &model);
         for demand in &checked.demands {
+            let own = if demand.insert { &parents[..] } else { &[] };
             let target = &model.targets[usize::from(demand.rank)];
             match demand.resolve(statement.bound.as_deref(), target) {
                 Resolved::Keys(keys) => {
                     for key in keys {
                         let place = Place::row(demand.rank, key);
+                        if demand.root {
+                            needs.roots.push(place.clone());
+                        }
                         if !demand.waits {
                             self.held.insert(place, demand.strength);
                             continue;
@@ -159,7 +126,16 @@ impl<E: Engine> Inner<E> {
                             _ if demand.insert && self.guards(&place) => {
                                 self.held.insert(place, demand.strength);
                             }
-                            standing if demand.insert => needs.make(place, demand.strength, standing),
+                            standing if demand.insert => {
+                                let standing = match (standing, self.held.reach_besides(own)) {
+                                    (Standing::Late(_), Some(reach)) if !reach.is_below(&place) => {
+                                        Standing::Late(reach)
+                                    }
+                                    (Standing::Late(_), _) => Standing::Ahead,
+                                    (standing, _) => standing,
+                                };
+                                needs.make(place, demand.strength, standing);
+                            }
                             standing => {
                                 needs.at_commit |= demand.at_commit;
                                 needs.rows.push((place, demand.strength, standing));
@@ -172,11 +148,24 @@ impl<E: Engine> Inner<E> {
                     self.held.insert_made(demand.rank, demand.strength);
                 }
                 Resolved::Hidden { several } => {
-                    self.admit_hidden(demand, several, &needs, sql)?;
+                    self.admit_hidden(demand, several, &needs, own, sql)?;
+                    if demand.root {
+                        let held = self.held.rows_of(demand.rank).filter(|(_, have)| *have >= demand.strength);
+                        needs.roots.extend(held.map(|(place, _)| place.clone()));
+                        needs.unrooted |= !self.held.any_of(demand.rank, demand.strength);
+                    }
                     changed = Some(demand.rank).filter(|_| !demand.insert && !demand.parent).or(changed);
                 }
-                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, sql)?,
-                Resolved::Unknown => self.admit_unknown(demand, &needs, sql)?,
+                Resolved::Unknown if demand.parent => self.admit_hidden(demand, false, &needs, own, sql)?,
+                Resolved::Unknown
+                    if demand.cascade.is_some() && !needs.unrooted && self.options.guard > Guard::Observe =>
+                {
+                    needs.children = true;
+                }
+                Resolved::Unknown => {
+                    needs.unrooted |= demand.root;
+                    self.admit_unknown(demand, &mut needs, own, looked, sql)?;
+                }
             }
         }
         Ok(needs)
@@ -190,8 +179,8 @@ impl<E: Engine> Inner<E> {
 
     /// What stands in the way of a wait for some row of the resource at `rank`: what is held, or is locked by the statement
     /// itself.
-    fn barrier(&self, rank: u16, needs: &Needs) -> Option<Reach> {
-        let held = self.held.reach().filter(|reach| !reach.is_below_rows(rank));
+    fn barrier(&self, rank: u16, needs: &Needs, own: &[Place]) -> Option<Reach> {
+        let held = self.held.reach_besides(own).filter(|reach| !reach.is_below_rows(rank));
         held.or_else(|| {
             let places = needs.rows.iter().chain(&needs.made).map(|(place, ..)| place);
             places.filter(|place| place.rank >= rank).max().cloned().map(Reach::Place)
@@ -200,7 +189,13 @@ impl<E: Engine> Inner<E> {
 
     /// `looked`: the rows were looked for and locked. Those that are still needed are not there, and nobody waits for them;
     /// for the place of a new one a statement can wait, if another transaction makes it.
-    fn settle(&mut self, mut needs: Needs, looked: bool, sql: &str) -> Result<Admission, Error> {
+    fn settle(
+        &mut self,
+        mut needs: Needs,
+        footing: &Arc<Footing>,
+        looked: bool,
+        sql: &str,
+    ) -> Result<Admission, Error> {
         if looked {
             for (place, strength, _) in std::mem::take(&mut needs.rows) {
                 // If it is made meanwhile, the statement locks it: it may be held, and is not to be waited for as if it were.
@@ -223,11 +218,20 @@ impl<E: Engine> Inner<E> {
         let at_once = !looked && self.options.wait.is_zero();
         // A parent that is checked at COMMIT would be waited for when the transaction holds more: it is locked now.
         let now = at_once || needs.at_commit;
-        let first = !needs.rows.is_empty() && (!ahead || !in_order || now);
-        if first && self.options.guard > Guard::Observe {
-            return Ok(Admission::First(Plan::new(
-                needs.rows.into_iter().map(|(place, strength, _)| (place, strength)),
-            )));
+        let rows = !needs.rows.is_empty() && (!ahead || !in_order || now);
+        let roots = if needs.children { std::mem::take(&mut needs.roots) } else { Vec::new() };
+        // In SQLite the transaction has the whole file.
+        let search = !looked && self.dialect() != Dialect::Sqlite && (!needs.whole.is_empty() || !roots.is_empty());
+        if (rows || search) && self.options.guard > Guard::Observe {
+            return Ok(Admission::First(First {
+                plan: Plan::new(needs.rows.into_iter().map(|(place, strength, _)| (place, strength))),
+                whole: if search { needs.whole } else { Vec::new() },
+                roots: if search { roots } else { Vec::new() },
+                footing: footing.clone(),
+            }));
+        }
+        for (rank, strength) in needs.whole {
+            self.held.insert_unknown(rank, strength);
         }
         let rows = needs.rows.into_iter().map(|need| (need, false));
         for ((place, strength, standing), made) in rows.chain(needs.made.into_iter().map(|need| (need, true))) {
@@ -246,7 +250,14 @@ impl<E: Engine> Inner<E> {
 
     /// The keys are bound where the guard cannot see them. Rows of the resource are held strongly enough, or were made: it
     /// is taken to be among them. Nothing of it or above is held: it counts as some row of it.
-    fn admit_hidden(&mut self, demand: &Demand, several: bool, needs: &Needs, sql: &str) -> Result<(), Error> {
+    fn admit_hidden(
+        &mut self,
+        demand: &Demand,
+        several: bool,
+        needs: &Needs,
+        own: &[Place],
+        sql: &str,
+    ) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let enough = if demand.insert { Strength::KeyShare } else { strength };
         // On PostgreSQL a child's INSERT waits only for who deletes the parent or changes its key: further parents pass.
@@ -268,7 +279,7 @@ impl<E: Engine> Inner<E> {
                 )
             })?;
         }
-        let Some(reach) = self.barrier(rank, needs).filter(|_| demand.waits) else {
+        let Some(reach) = self.barrier(rank, needs, own).filter(|_| demand.waits) else {
             match demand.insert {
                 true => self.held.insert_made(rank, strength),
                 false => self.held.insert_unknown(rank, strength),
@@ -291,28 +302,44 @@ impl<E: Engine> Inner<E> {
     }
 
     /// The text does not say which rows.
-    fn admit_unknown(&mut self, demand: &Demand, needs: &Needs, sql: &str) -> Result<(), Error> {
+    fn admit_unknown(
+        &mut self,
+        demand: &Demand,
+        needs: &mut Needs,
+        own: &[Place],
+        looked: bool,
+        sql: &str,
+    ) -> Result<(), Error> {
         let Demand { rank, strength, .. } = *demand;
         let name = self.resource(rank).name;
         let whole = self.options.unknown_keys == UnknownKeys::WholeResource || !demand.waits;
         if !whole {
-            self.judge(crate::Policy::Refuse, sql, || {
-                format!(
+            self.judge(crate::Policy::Refuse, sql, || match demand.cascade.map(|rank| self.resource(rank).name) {
+                Some(parent) => format!(
+                    "which rows of `{name}` go with those of `{parent}` cannot be known before it runs: lock these first with \
+                     `tx.lock::<{parent}>(..).update()`, or use `rowlock::query`, which shows the guard what is bound"
+                ),
+                None if demand.insert => format!(
+                    "which rows of `{name}` it makes cannot be known before it runs: give them by `VALUES`, with their keys, or \
+                     count them as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"
+                ),
+                None => format!(
                     "which rows of `{name}` it locks cannot be known before it runs: use `tx.lock_where::<{name}>(..)`, name the key in \
                      it, or count it as the whole resource with `.unknown_keys(UnknownKeys::WholeResource)`"
                 )
             })?;
+        } else if demand.waits && !demand.insert && self.options.guard > Guard::Observe {
+            // They are found and locked, in order, before it is sent.
+            if !looked {
+                needs.whole.push((rank, strength));
+                return Ok(());
+            }
         } else if demand.waits
-            && let Some(reach) = self.barrier(rank, needs)
+            && let Some(reach) = self.barrier(rank, needs, own)
         {
-            let violation = Violation {
-                kind: self.kind.clone(),
-                asked: format!("some rows of `{name}`"),
-                held: reach.name(self.model.resources),
-                rise: None,
-                made: demand.insert.then_some(name),
-                statement: Some(sql.to_owned()),
-            };
+            let mut violation = self.some_rows_out_of_order(rank, &reach);
+            violation.made = demand.insert.then_some(name);
+            violation.statement = Some(sql.to_owned());
             self.violation(violation)?;
         }
         self.held.insert_unknown(rank, strength);
@@ -320,28 +347,31 @@ impl<E: Engine> Inner<E> {
     }
 }
 
-/// The isolation level or the server's limit on waits, set for longer than the transaction.
-fn lasting_setting(sql: &str, dialect: Dialect) -> Option<&'static str> {
-    const OF_POSTGRES: [&str; 2] = ["lock_timeout", "default_transaction_isolation"];
-    const OF_INNODB: [&str; 3] = ["innodb_lock_wait_timeout", "transaction_isolation", "tx_isolation"];
-    let names: &[&str] = match dialect {
-        Dialect::Postgres => &OF_POSTGRES,
-        Dialect::MySql | Dialect::MariaDb => &OF_INNODB,
-        Dialect::Sqlite => return None,
-    };
-    let text = sql.to_ascii_lowercase();
-    let words: Vec<&str> =
-        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
-    // `SET LOCAL` is the transaction's own on PostgreSQL, and the session's on MySQL.
-    let elsewhere: &[&str] = if dialect == Dialect::Postgres { &["local"] } else { &["global"] };
-    if words.get(1).is_some_and(|word| elsewhere.contains(word)) {
-        return None;
+/// The parents that the statement's new rows have, as far as they are known.
+fn own_parents<E: Engine>(checked: &Checked, statement: &Statement<E>, model: &Model) -> Vec<Place> {
+    if !checked.demands.iter().any(|demand| demand.insert) {
+        return Vec::new();
     }
-    let all = dialect == Dialect::Postgres && matches!(words[..], ["reset" | "discard", "all"]);
-    if all { Some("lock_timeout") } else { names.iter().copied().find(|name| words.contains(name)) }
+    let mut own = Vec::new();
+    for demand in checked.demands.iter().filter(|demand| demand.parent) {
+        let target = &model.targets[usize::from(demand.rank)];
+        if let Resolved::Keys(keys) = demand.resolve(statement.bound.as_deref(), target) {
+            own.extend(keys.into_iter().map(|key| Place::row(demand.rank, key)));
+        }
+    }
+    own
 }
 
-/// CREATE and DROP TEMPORARY TABLE are the only statements on whole tables before which InnoDB does not commit.
-fn is_temporary(sql: &str) -> bool {
-    sql.split_whitespace().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("temporary"))
+impl<E: Engine> Inner<E> {
+    /// Some rows of the resource at `rank` were asked for, it is not known which, while `reach` is held.
+    pub(crate) fn some_rows_out_of_order(&self, rank: u16, reach: &Reach) -> Violation {
+        Violation {
+            kind: self.kind.clone(),
+            asked: format!("some rows of `{}`", self.resource(rank).name),
+            held: reach.name(self.model.resources),
+            rise: None,
+            made: None,
+            statement: None,
+        }
+    }
 }

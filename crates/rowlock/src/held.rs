@@ -92,13 +92,17 @@ impl Held {
 
     /// How far the transaction has come.
     pub fn reach(&self) -> Option<Reach> {
-        let last = self.rows.last_key_value().map(|(place, _)| place);
+        self.reach_besides(&[])
+    }
+
+    /// How far the transaction would have come without these places.
+    pub(crate) fn reach_besides(&self, own: &[Place]) -> Option<Reach> {
+        let last = self.rows.keys().rev().find(|place| !own.contains(place));
         let unknown = self.unknown.last_key_value().map(|(rank, _)| *rank);
         match (last, unknown) {
-            (None, None) => None,
             (Some(place), Some(rank)) if place.rank > rank => Some(Reach::Place(place.clone())),
             (_, Some(rank)) => Some(Reach::Resource(rank)),
-            (Some(place), None) => Some(Reach::Place(place.clone())),
+            (last, None) => last.cloned().map(Reach::Place),
         }
     }
 

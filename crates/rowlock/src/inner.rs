@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rowlock_footprint::{Dialect, Strength};
+use rowlock_footprint::{Dialect, Strength, TableName};
 
 use crate::{
     Policy,
@@ -10,7 +10,7 @@ use crate::{
     count::Event,
     db::Shared,
     engine::Engine,
-    error::{Error, KindName, Refusal, Violation},
+    error::{Error, KindName},
     failure::{Failure, is_out_of_step},
     held::Held,
     hold::{Hold, Pace},
@@ -18,6 +18,7 @@ use crate::{
     options::{Guard, Options},
     place::Place,
     savepoint::Savepoints,
+    violation::{Refusal, Violation},
 };
 
 const GIVEN_UP: &str = "a statement's future was dropped before it was answered";
@@ -37,6 +38,8 @@ pub(crate) struct Inner<E: Engine> {
     /// Late places are waited for: this attempt is the stated fallback after too many restarts.
     pub(crate) fallback: bool,
     pub(crate) savepoints: Savepoints,
+    /// Temporary tables that the transaction has made: nobody else can lock their rows.
+    pub(crate) temporary: Vec<TableName>,
 }
 
 /// What the connection saw. The runner decides on this, never on the error that the closure returned: any error type of
@@ -49,6 +52,8 @@ pub(crate) enum Seen {
     Transient(Failure, String),
     /// A late place was busy: run again with all of it locked up front.
     Late,
+    /// A statement of rowlock's own did not fit the schema: run again on the schema as it is now, if that is another.
+    Outdated(String),
     /// A statement failed and took the transaction with it (PostgreSQL), for a reason that another run will not mend.
     Aborted(String),
 }
@@ -70,18 +75,30 @@ impl<E: Engine> Notes<'_, E> {
             true => self.pace.broken(),
             false => self.pace.answered(),
         }
-        let failure = Failure::of::<E>(self.shared.dialect, error);
+        let failure = Failure::of_undone::<E>(self.shared.dialect, error);
         if matches!(failure, Failure::SchemaChanged | Failure::StalePlan) {
             self.shared.schema_may_have_changed();
         }
-        if !matches!(self.seen, Seen::Fine) {
-            return;
-        }
         if failure.is_transient() {
-            *self.seen = Seen::Transient(failure, error.to_string());
-        } else if out_of_step || (self.shared.dialect == Dialect::Postgres && matches!(error, sqlx::Error::Database(_)))
-        {
-            *self.seen = Seen::Aborted(error.to_string());
+            self.see(Seen::Transient(failure, error.to_string()));
+        } else if out_of_step {
+            self.see(Seen::Aborted(error.to_string()));
+        } else if matches!(error, sqlx::Error::Database(_)) {
+            self.failed(&error.to_string());
+        }
+    }
+
+    /// A statement failed for a reason that another run will not mend: on PostgreSQL that took the transaction with it.
+    pub(crate) fn failed(&mut self, cause: &str) {
+        if self.shared.dialect == Dialect::Postgres {
+            self.see(Seen::Aborted(cause.to_owned()));
+        }
+    }
+
+    /// What was seen first decides: what comes after it may come of it.
+    pub(crate) fn see(&mut self, seen: Seen) {
+        if matches!(self.seen, Seen::Fine) {
+            *self.seen = seen;
         }
     }
 
@@ -94,9 +111,7 @@ impl<E: Engine> Notes<'_, E> {
         {
             self.pace.answered();
             self.shared.counters.count(Event::Busy, self.kind);
-            if matches!(self.seen, Seen::Fine) && dialect == Dialect::Postgres {
-                *self.seen = Seen::Aborted(error.to_string());
-            }
+            self.failed(&error.to_string());
             let kind = self.kind.clone();
             return Error::Busy { kind, resource, keys: Vec::new(), waited: None, turned_away: false }.into();
         }
@@ -107,6 +122,13 @@ impl<E: Engine> Notes<'_, E> {
     /// A statement was answered.
     pub(crate) fn answered(&mut self) {
         self.pace.answered();
+    }
+
+    /// A statement failed in the middle of a protocol of its own: the connection is not used again.
+    pub(crate) fn broken(&mut self, error: &sqlx::Error) {
+        self.note(error);
+        self.pace.broken();
+        self.see(Seen::Aborted(error.to_string()));
     }
 }
 
@@ -128,6 +150,15 @@ impl<E: Engine> Inner<E> {
     /// Notes a statement's error.
     pub(crate) fn note(&mut self, error: &sqlx::Error) {
         self.split().1.note(error);
+    }
+
+    /// Notes an error of a statement that rowlock made from what it knows of the schema.
+    pub(crate) fn note_own(&mut self, error: &sqlx::Error) {
+        self.note(error);
+        let changed = Failure::of::<E>(self.dialect(), error) == Failure::SchemaChanged;
+        if changed && matches!(self.seen, Seen::Fine | Seen::Aborted(_)) {
+            self.seen = Seen::Outdated(error.to_string());
+        }
     }
 
     /// Before a statement is sent.
@@ -152,8 +183,8 @@ impl<E: Engine> Inner<E> {
     /// or not: nothing of the transaction may be committed. Whether there is one.
     pub(crate) fn note_abandoned(&mut self) -> bool {
         let abandoned = self.pace.is_under_way();
-        if abandoned && matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Aborted(GIVEN_UP.into());
+        if abandoned {
+            self.split().1.see(Seen::Aborted(GIVEN_UP.into()));
         }
         abandoned
     }
@@ -161,9 +192,7 @@ impl<E: Engine> Inner<E> {
     /// A statement was cancelled, and its answer did not come: it counts as given up, the connection is hung up, and the
     /// transaction run again.
     pub(crate) fn no_answer(&mut self) -> Error {
-        if matches!(self.seen, Seen::Fine) {
-            self.seen = Seen::Transient(Failure::ConnectionLost, "the server did not answer".into());
-        }
+        self.split().1.see(Seen::Transient(Failure::ConnectionLost, "the server did not answer".into()));
         sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()
     }
 
@@ -172,11 +201,11 @@ impl<E: Engine> Inner<E> {
         self.count(Event::Violation);
         match self.options.guard {
             Guard::Enforce => Err(Error::OutOfOrder(Box::new(violation))),
-            Guard::Warn => {
+            Guard::Warn if self.shared.told.is_new_violation(&violation) => {
                 tracing::warn!(kind = %self.kind, "rowlock: {violation}");
                 Ok(())
             }
-            Guard::Observe => {
+            Guard::Warn | Guard::Observe => {
                 tracing::debug!(kind = %self.kind, "rowlock: {violation}");
                 Ok(())
             }
@@ -201,7 +230,11 @@ impl<E: Engine> Inner<E> {
                 Ok(())
             }
             _ => {
-                tracing::warn!(kind = %self.kind, statement, "rowlock: let pass: {}", reason());
+                let reason = reason();
+                match self.shared.told.is_new(&self.kind, statement, &reason) {
+                    true => tracing::warn!(kind = %self.kind, statement, "rowlock: let pass: {reason}"),
+                    false => tracing::debug!(kind = %self.kind, statement, "rowlock: let pass: {reason}"),
+                }
                 Ok(())
             }
         }

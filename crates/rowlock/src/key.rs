@@ -8,8 +8,10 @@ use uuid::Uuid;
 /// What a key column holds, as far as rowlock must know it to bind, to compare and to sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyType {
-    /// An integer of any width, signed or not.
+    /// An integer of any width but MySQL's and MariaDB's `bigint unsigned`, whose upper half an `i64` cannot hold.
     Integer,
+    /// An integer up to the end of `u64`: `bigint unsigned`, and whatever [`KeyType::Integer`] is. A newtype of `u64` says this.
+    Unsigned,
     /// A UUID: PostgreSQL's `uuid`, `binary(16)` on MySQL and MariaDB, a 16-byte blob on SQLite.
     Uuid,
     /// Text, compared bytewise.
@@ -22,6 +24,7 @@ impl fmt::Display for KeyType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             KeyType::Integer => "integer",
+            KeyType::Unsigned => "unsigned integer",
             KeyType::Uuid => "uuid",
             KeyType::Text => "text",
             KeyType::Bytes => "bytes",
@@ -131,7 +134,7 @@ pub trait KeyColumn: Clone + fmt::Debug + Send + Sync + 'static {
     label = "not a type of keys",
     note = "a key column is an integer, `Uuid`, `String`, `Vec<u8>`, or a type of yours that implements `rowlock::KeyColumn`"
 )]
-pub trait Key: Clone + fmt::Debug + Send + Sync + 'static {
+pub trait Key: AsKey<Self> + Clone + fmt::Debug + Send + Sync + 'static {
     /// The types of its columns.
     const COLUMNS: &'static [KeyType];
     /// The value in the form that is compared and sorted.
@@ -151,7 +154,7 @@ impl<T: KeyColumn> Key for T {
     }
 }
 
-/// What `lock` takes as a key: the key, a reference to it, or the borrowed form of text and bytes.
+/// What `lock` takes as a key: the key, a reference to it, or the borrowed form of text and bytes, in a tuple too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a key of this resource, whose key is `{K}`",
     label = "expected keys of type `{K}`"
@@ -162,9 +165,9 @@ pub trait AsKey<K> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K: Key> AsKey<K> for K {
+impl<C: KeyColumn> AsKey<C> for C {
     fn as_key(&self) -> KeyValue {
-        self.value()
+        self.to_value()
     }
 }
 
@@ -198,9 +201,9 @@ impl AsKey<Vec<u8>> for &[u8] {
 }
 
 macro_rules! integers {
-    ($($t:ty),+) => { $(
+    ($($t:ty: $of:ident),+) => { $(
         impl KeyColumn for $t {
-            const TYPE: KeyType = KeyType::Integer;
+            const TYPE: KeyType = KeyType::$of;
             fn to_value(&self) -> KeyValue {
                 KeyValue::Integer(i128::from(*self))
             }
@@ -213,7 +216,7 @@ macro_rules! integers {
         }
     )+ };
 }
-integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+integers!(i8: Integer, i16: Integer, i32: Integer, i64: Integer, u8: Integer, u16: Integer, u32: Integer, u64: Unsigned);
 
 impl KeyColumn for Uuid {
     const TYPE: KeyType = KeyType::Uuid;
@@ -255,7 +258,15 @@ impl KeyColumn for Vec<u8> {
 }
 
 macro_rules! tuples {
-    ($($len:literal: $($t:ident $n:tt),+;)+) => { $(
+    ($($len:literal: $($t:ident $as:ident $n:tt),+;)+) => { $(
+        /// Column by column: `("a", 1)` is a key of `(String, i32)`. (A list of such tuples is given by value: `.copied()`.)
+        #[diagnostic::do_not_recommend]
+        impl<$($t: KeyColumn, $as: AsKey<$t>),+> AsKey<($($t,)+)> for ($($as,)+) {
+            fn as_key(&self) -> KeyValue {
+                KeyValue::Tuple(Arc::new([$(self.$n.as_key()),+]))
+            }
+        }
+
         #[diagnostic::do_not_recommend]
         impl<$($t: KeyColumn),+> Key for ($($t,)+) {
             const COLUMNS: &'static [KeyType] = &[$($t::TYPE),+];
@@ -273,9 +284,9 @@ macro_rules! tuples {
     )+ };
 }
 tuples! {
-    2: A 0, B 1;
-    3: A 0, B 1, C 2;
-    4: A 0, B 1, C 2, D 3;
+    2: A V 0, B W 1;
+    3: A V 0, B W 1, C X 2;
+    4: A V 0, B W 1, C X 2, D Y 3;
 }
 
 #[cfg(test)]
@@ -295,6 +306,24 @@ mod tests {
         let owned = String::from("a");
         let forms = [owned.as_key(), AsKey::<String>::as_key(&&owned), "a".as_key(), AsKey::<String>::as_key(&&"a")];
         assert!(forms.iter().all(|form| *form == KeyValue::Text("a".into())));
+    }
+
+    #[test]
+    fn columns_of_a_tuple_are_taken_in_every_borrowed_form() {
+        type Two = (String, i32);
+        let owned = (String::from("a"), 1);
+        let borrowed = ("a", 1);
+        let forms: [KeyValue; 4] = [
+            AsKey::<Two>::as_key(&owned),
+            AsKey::<Two>::as_key(&&owned),
+            AsKey::<Two>::as_key(&borrowed),
+            AsKey::<Two>::as_key(&(&owned.0, 1)),
+        ];
+        assert!(forms.iter().all(|form| *form == owned.value()));
+        assert_eq!(
+            AsKey::<(i64, Vec<u8>, Uuid)>::as_key(&(7, &b"x"[..], Uuid::nil())),
+            (7i64, b"x".to_vec(), Uuid::nil()).value()
+        );
     }
 
     proptest! {

@@ -156,7 +156,7 @@ impl<E: Engine> Kind<E> {
             let mut progress = Progress::default();
             loop {
                 // Not in the box of `begin`: it is larger than all the rest.
-                let taken = self.shared.pool.acquire().await;
+                let taken = self.take(began).await;
                 let inner = match self.begin(taken, &mut progress, began).await {
                     Ok(Some(inner)) => inner,
                     Ok(None) => continue,
@@ -198,16 +198,18 @@ impl<E: Engine> Kind<E> {
     /// Begins an attempt, with what the last one needed locked up front. `None`: that failed transiently; once more.
     fn begin<'a>(
         &'a self,
-        taken: Result<PoolConnection<E>, sqlx::Error>,
+        taken: Result<PoolConnection<E>, Error>,
         progress: &'a mut Progress,
         began: Instant,
     ) -> futures_core::future::BoxFuture<'a, Result<Option<Box<Inner<E>>>, Error>> {
         // Boxed, as is `end`: inline, what these hold over an await makes users' futures "not general enough" for `Send`.
         Box::pin(async move {
             let sent = Instant::now();
+            let was_taken = taken.is_ok();
             let begun = match taken {
                 Ok(taken) => Connection::begin(&self.shared, taken, &self.options, self.options.isolation).await,
-                Err(error) => Err(error),
+                Err(Error::Database(error)) => Err(error),
+                Err(error) => return Err(error),
             };
             let connection = match begun {
                 Ok(connection) => connection,
@@ -220,12 +222,14 @@ impl<E: Engine> Kind<E> {
                     if !failure.is_transient() {
                         return Err(error.into());
                     }
-                    self.failed(progress, began, failure, error.to_string()).await?;
+                    match was_taken {
+                        true => self.unsent(error, progress, began).await?,
+                        false => self.failed(progress, began, failure, error.to_string()).await?,
+                    }
                     return Ok(None);
                 }
             };
             let mut inner = self.attempt(connection, progress);
-            inner.connection.read_only = self.options.read_only;
             inner.count(Event::Statement);
             if progress.union.is_empty() {
                 return Ok(Some(inner));
@@ -239,7 +243,7 @@ impl<E: Engine> Kind<E> {
                         self.failed(progress, began, failure, message).await?;
                         Ok(None)
                     }
-                    Seen::Fine | Seen::Late | Seen::Aborted(_) => Err(error),
+                    Seen::Fine | Seen::Late | Seen::Outdated(_) | Seen::Aborted(_) => Err(error),
                 },
                 Err(error) => match std::mem::take(&mut inner.seen) {
                     Seen::Transient(failure, message) => {
@@ -251,6 +255,14 @@ impl<E: Engine> Kind<E> {
                         let again = self.restart(progress, &mut inner, began);
                         inner.connection.rollback().await;
                         again.map(|()| None)
+                    }
+                    Seen::Outdated(message) => {
+                        let model = inner.model.clone();
+                        inner.connection.rollback().await;
+                        match self.renewed(&model, progress, began, message).await? {
+                            true => Ok(None),
+                            false => Err(error),
+                        }
                     }
                     Seen::Fine | Seen::Aborted(_) => {
                         inner.connection.rollback().await;
@@ -276,6 +288,7 @@ impl<E: Engine> Kind<E> {
             pace: Pace::default(),
             fallback: progress.restarts >= self.options.restarts,
             savepoints: Savepoints::default(),
+            temporary: Vec::new(),
         })
     }
 
@@ -318,7 +331,7 @@ impl<E: Engine> Kind<E> {
                     };
                 }
                 Seen::Aborted(cause) => cause,
-                Seen::Fine | Seen::Late => String::new(),
+                Seen::Fine | Seen::Late | Seen::Outdated(_) => String::new(),
             };
             return match result {
                 Ok(_) => done(Error::RolledBack { kind: self.name.clone(), cause }),
@@ -351,6 +364,19 @@ impl<E: Engine> Kind<E> {
                 Ok(false) => Ended::Again,
                 Err(error) => done(error),
             },
+            (Seen::Outdated(cause), result) => {
+                let model = inner.model.clone();
+                inner.connection.rollback().await;
+                match (self.renewed(&model, progress, began, cause.clone()).await, result) {
+                    (Ok(true), _) => Ended::Again,
+                    (Err(error), _) => done(error),
+                    (Ok(false), Ok(_)) => done(Error::RolledBack { kind: self.name.clone(), cause }),
+                    (Ok(false), Err(error)) => {
+                        self.shared.counters.count(Event::RolledBack, &self.name);
+                        Ended::Done(Err(error))
+                    }
+                }
+            }
             (Seen::Aborted(cause), Ok(_)) => {
                 inner.connection.rollback().await;
                 done(Error::RolledBack { kind: self.name.clone(), cause })
@@ -375,6 +401,7 @@ impl<E: Engine> Kind<E> {
         let Err(error) = inner.connection.commit(before).await else { return Ok(true) };
         let failure = Failure::of::<E>(dialect, &error);
         if failure == Failure::ConnectionLost {
+            self.shared.sessions.note_lost();
             let Some(token) = token else {
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             };

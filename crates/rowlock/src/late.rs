@@ -10,12 +10,13 @@ use crate::{
     count::Event,
     creation,
     engine::Engine,
-    error::{Error, Violation},
+    error::Error,
     held::Standing,
     inner::{Inner, Seen},
     options::{Guard, Late},
     place::{Part, Place},
     plan::Step,
+    violation::Violation,
 };
 
 /// What was late, and was had without waiting.

@@ -124,9 +124,11 @@ mod acquire;
 mod builder;
 mod catalog;
 mod check;
+mod checkout;
 mod claim;
 mod connection;
 mod control;
+mod copy;
 mod count;
 mod counter;
 mod creation;
@@ -167,25 +169,30 @@ mod query;
 mod revise;
 mod save;
 mod savepoint;
+mod search;
 mod session;
 mod single;
 mod statement;
 mod tally;
 mod ticker;
 mod token;
+mod told;
 mod transaction;
 mod unguarded;
+mod unseen;
 mod update;
 mod versioned;
+mod violation;
 
 pub use builder::Builder;
 pub use catalog::Catalog;
 pub use check::{Checked, Finding, Policy, Report, Severity, Target, TargetColumn, check};
+pub use copy::CopyIn;
 pub use count::Counts;
 pub use counter::{Change, Counter};
 pub use db::Db;
 pub use engine::Engine;
-pub use error::{Attempt, Error, KindName, Refusal, Violation};
+pub use error::{Attempt, Error, KindName};
 pub use failure::Failure;
 pub use for_each::ForEach;
 pub use gate::Gate;
@@ -229,7 +236,8 @@ pub use rowlock_footprint::{Dialect, Strength};
 /// A line is `Name => "table" (column: Type, ..)`. The columns are the table's primary key, or a unique key that cannot
 /// be NULL; [`Db::builder`] has that checked against the live schema. Their types are [`KeyColumn`]s: integers, `Uuid`,
 /// `String`, `Vec<u8>`, and newtypes of your own. A key has one to four of them; a key of several is a tuple. The table's
-/// name may have its schema before it. Names stand as the database has them.
+/// name may have its schema before it. Names stand as the database has them: a keyword as it is (`type: i64`), one that is no
+/// name of Rust's in quotes (`"line number": i32`). MySQL's and MariaDB's `bigint unsigned` wants a `u64`.
 ///
 /// It makes a unit struct with the order's name, which implements [`LockOrder`], and for each line an empty type, which
 /// implements [`Resource`] and [`Before`] for all that come after it. Attributes and the visibility are passed on.
@@ -256,6 +264,7 @@ pub use savepoint::Savepoint;
 pub use transaction::Tx;
 pub use unguarded::Unguarded;
 pub use versioned::{Edit, Saved, Versioned};
+pub use violation::{Refusal, Violation};
 
 /// A result whose error is rowlock's, unless said otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -274,6 +283,7 @@ mod guide {
         getting_started = "docs/guide/getting-started.md",
         orders = "docs/guide/orders.md",
         batches = "docs/guide/batches.md",
+        deleting = "docs/guide/deleting.md",
         helpers = "docs/guide/helpers.md",
         branches = "docs/guide/branches.md",
         late_needs = "docs/guide/late-needs.md",
@@ -289,6 +299,7 @@ mod guide {
         testing = "docs/guide/testing.md",
         adopting = "docs/guide/adopting.md",
         pools = "docs/guide/pools.md",
+        tenants = "docs/guide/tenants.md",
         tables = "docs/guide/tables.md",
         limits = "docs/guide/limits.md",
     }

@@ -104,7 +104,7 @@ impl<E: Engine, R: Resource> LockWhere<E, R> {
             let rows = claim.take(inner).await?;
             return Ok((tx, rows));
         }
-        let sql = where_text(target, "t.*", "", condition.as_str(), "", limit);
+        let sql = where_text(target, &target.row, "", condition.as_str(), "", limit);
         let look: Query<E> = arguments.with_sql(AssertSqlSafe(sql).into_sql_str());
         let ask = Ask { wait: terms.wait, limit: terms.limit.unwrap_or(inner.options.wait), all: false };
         let mut rows = look.rows(inner).await?;

@@ -2,17 +2,18 @@
 //! from both. A change of the schema makes a new one; transactions under way keep theirs.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, RwLock},
 };
 
-use rowlock_footprint::{Dialect, Schema, Table, TableName, analyze};
+use rowlock_footprint::{Dialect, ForeignKey, Schema, Table, TableName, analyze};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use crate::{
     ResourceInfo,
     catalog::Catalog,
     check::{CounterColumn, Target, counter},
+    creation,
     engine::{ChangeShape, Driver, Shape, UpdateDriver},
     footing::Footing,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Model {
     pub(crate) targets: Vec<Target>,
     pub(crate) resources: &'static [ResourceInfo],
     schema: Schema,
+    /// Table names are equal when they differ only in ASCII case.
+    folded: bool,
     ranks: HashMap<TableName, u16>,
     footings: RwLock<HashMap<Box<str>, Arc<Footing>>>,
     texts: RwLock<HashMap<(u16, Shape), Arc<str>>>,
@@ -54,6 +57,7 @@ impl Model {
             dialect: catalog.dialect,
             fingerprint: catalog.fingerprint,
             schema: catalog.schema,
+            folded: catalog.folded,
             targets,
             resources,
             ranks,
@@ -64,8 +68,28 @@ impl Model {
         }
     }
 
+    /// Whether tables of that schema are the session's own.
+    pub(crate) fn is_temporary(&self, schema: &str) -> bool {
+        match self.dialect {
+            Dialect::Postgres => schema == "pg_temp" || schema.starts_with("pg_temp_"),
+            Dialect::Sqlite => schema.eq_ignore_ascii_case("temp"),
+            Dialect::MySql | Dialect::MariaDb => false,
+        }
+    }
+
+    /// The resource whose table a temporary one of that name would hide.
+    pub(crate) fn hidden_by(&self, temporary: &TableName) -> Option<&'static str> {
+        let same = |target: &&Target| target.name.name.eq_ignore_ascii_case(&temporary.name);
+        self.targets.iter().find(same).map(|target| target.resource)
+    }
+
     pub(crate) fn rank(&self, table: &TableName) -> Option<u16> {
         self.ranks.get(table).copied()
+    }
+
+    /// The foreign key of that name that `child` has.
+    pub(crate) fn foreign_key(&self, child: &TableName, name: &str) -> Option<&ForeignKey> {
+        self.schema.table(child)?.foreign_keys.iter().find(|key| key.name == name)
     }
 
     /// Whether the foreign key of that name to `parent` is checked at COMMIT.
@@ -84,6 +108,20 @@ impl Model {
             kept.insert(sql.into(), footing.clone());
         }
         footing
+    }
+
+    /// The class of the creation guards of the resource at `rank`.
+    pub(crate) fn class(&self, rank: u16) -> i64 {
+        creation::class(self.dialect, &self.targets[usize::from(rank)].name, self.folded)
+    }
+
+    /// The classes of all of them, by database.
+    pub(crate) fn classes(&self) -> BTreeMap<Option<&str>, BTreeSet<i64>> {
+        let mut classes = BTreeMap::<_, BTreeSet<i64>>::new();
+        for (target, rank) in self.targets.iter().zip(0..) {
+            classes.entry(target.name.schema.as_deref()).or_default().insert(self.class(rank));
+        }
+        classes
     }
 
     /// The table of the resource at `rank`.

@@ -8,9 +8,10 @@ use crate::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// Violations are counted and traced at debug level; nothing is done about them. To adopt rowlock in a running service.
-    /// (Only BEGIN, COMMIT and their like are refused at every level: they would undo what rowlock promises.)
+    /// (Only BEGIN, COMMIT and their like, and what changes what names mean, such as `USE` and
+    /// `SET search_path`, are refused at every level: they would undo what rowlock promises.)
     Observe,
-    /// As `Observe`, at warning level. What can be mended without refusing anything (a late place, several rows in one
+    /// As `Observe`, at warning level, once for a text and a kind of transaction. What can be mended without refusing anything (a late place, several rows in one
     /// statement) is mended.
     Warn,
     /// What can be mended is mended; what cannot is refused before it waits. The default.
@@ -32,8 +33,9 @@ pub enum Late {
 pub enum UnknownKeys {
     /// Refuse it, where the guard enforces, and point to `lock_where`. The default.
     Refuse,
-    /// Count it as the whole resource: it is let pass when nothing of the resource or above is held, and afterwards
-    /// nothing of the resource may be waited for.
+    /// Count it as the whole resource: all its rows are found and locked in order before the statement is sent, which then
+    /// waits for none (MySQL: but for rows that were added in that moment). Afterwards nothing of the resource may be waited
+    /// for.
     WholeResource,
 }
 
@@ -178,7 +180,8 @@ macro_rules! settings {
             $options.deadline = deadline;
             $self
         }
-        /// How long one locking call may wait. Kept by the client, which then cancels the statement at the server; the
+        /// How long one locking call may wait, and how long a connection of the pool is waited for (500 ms at least, since one
+        /// may have to be made), within the deadline. Kept by the client, which then cancels the statement at the server; the
         /// server's own setting (for each row on PostgreSQL, in whole seconds on InnoDB) is the backstop. Default: 10 s; at most
         /// a week.
         #[must_use]

@@ -15,6 +15,7 @@ use crate::{
     failure::Failure,
     inner::Inner,
     kind::Kind,
+    model::Model,
     place::Place,
 };
 
@@ -28,6 +29,10 @@ pub(crate) struct Progress {
     pub(crate) restarts: u32,
     /// How many connections had prepared what no longer fits.
     stale: u32,
+    /// The schema was looked at for its sake and was the same: once more it may have been in between.
+    looked: bool,
+    /// How many connections were dead before anything was sent.
+    pub(crate) dead: u32,
     /// How long SQLite's one writer was waited for.
     pub(crate) waited: Duration,
     /// What the next attempt locks up front.
@@ -62,18 +67,26 @@ impl<E: Engine> Kind<E> {
         failure: Failure,
         message: String,
     ) -> Result<(), Error> {
-        if failure == Failure::StalePlan {
-            // Each connection of the pool may have one, and each is met once: no attempt that failed.
-            inner.connection.retire().await;
-            progress.stale += 1;
-            if progress.stale <= self.shared.pool.options().get_max_connections() {
-                self.shared.counters.count(Event::Retry(failure), &self.name);
-                return Ok(());
-            }
-            return self.failed(progress, began, failure, message).await;
+        match failure {
+            Failure::StalePlan => inner.connection.retire().await,
+            _ => inner.connection.rollback().await,
         }
-        inner.connection.rollback().await;
         self.fail(progress, began, failure, message).await
+    }
+
+    /// After a statement of rowlock's own that did not fit the schema, and was rolled back: whether it is to be run again, on
+    /// the schema as it is now. `model` is what it was made from.
+    pub(crate) async fn renewed(
+        &self,
+        model: &Model,
+        progress: &mut Progress,
+        began: Instant,
+        message: String,
+    ) -> Result<bool, Error> {
+        if !self.shared.renew(model).await && std::mem::replace(&mut progress.looked, true) {
+            return Ok(false);
+        }
+        self.failed(progress, began, Failure::SchemaChanged, message).await.map(|()| true)
     }
 
     /// A failure that ends the transaction where the kind has a hold limit: only PostgreSQL's own setting tells of it.
@@ -98,8 +111,18 @@ impl<E: Engine> Kind<E> {
         failure: Failure,
         message: String,
     ) -> Result<(), Error> {
+        if failure == Failure::ConnectionLost {
+            self.shared.sessions.note_lost();
+        }
         let after = began.elapsed();
         self.shared.counters.count(Event::Retry(failure), &self.name);
+        if failure == Failure::StalePlan {
+            // Each connection of the pool may have one, and each is met once: no attempt that failed.
+            progress.stale += 1;
+            if progress.stale <= self.shared.pool.options().get_max_connections() {
+                return Ok(());
+            }
+        }
         tracing::debug!(kind = %self.name, %failure, message, "rowlock: attempt failed");
         progress.attempts.push(Attempt { failure, message, after });
         let attempts = progress.attempts.len();

@@ -130,9 +130,13 @@ impl<E: Engine> Query<E> {
         Ok(again)
     }
 
-    /// Its rows, the query kept for another time.
+    /// The rows of a query that rowlock made, kept for another time.
     pub(crate) async fn rows(&self, inner: &mut Inner<E>) -> Result<Vec<E::Row>, Error> {
-        rows(self.again()?, inner).await
+        let rows = rows(self.again()?, inner).await;
+        if let Err(Error::Database(error)) = &rows {
+            inner.note_own(error);
+        }
+        rows
     }
 
     /// The statement, the query kept for another time.

@@ -1,5 +1,7 @@
 //! Saves edits of versioned rows: one in one statement, many under locks that are taken in key order.
 
+use std::time::Instant;
+
 use futures_core::future::BoxFuture;
 use rowlock_footprint::Wait;
 use sqlx::FromRow;
@@ -12,10 +14,12 @@ use crate::{
     edit_text::{self, Editing},
     engine::Engine,
     error::Error,
+    failure::Failure,
     guard::Admission,
     inner::Inner,
     kind::Kind,
     place::Place,
+    progress::Progress,
     statement::{Statement, changed},
 };
 
@@ -117,12 +121,40 @@ impl<E: Engine> Kind<E> {
         T: Versioned + for<'r> FromRow<'r, E::Row>,
     {
         self.shared.knows::<T::Resource>()?;
-        let model = self.shared.model();
-        let statement = edit_text::read::<E>(&model, T::Resource::RANK, key).into_statement()?;
-        let mut connection = self.shared.pool.acquire().await?;
-        self.shared.counters.count(Event::Statement, &self.name);
-        let row = E::fetch_optional(&mut connection, statement.kept(self.shared.keeps_prepared)).await?;
+        let row = self.read_row(T::Resource::RANK, key).await?;
         Ok(row.as_ref().map(T::from_row).transpose()?)
+    }
+
+    /// Nothing was written: whatever may be run again, is.
+    fn read_row<'a>(&'a self, rank: u16, key: &'a KeyValue) -> BoxFuture<'a, Result<Option<E::Row>, Error>> {
+        Box::pin(async move {
+            let (began, mut progress) = (Instant::now(), Progress::default());
+            loop {
+                let model = self.shared.model();
+                let statement = edit_text::read::<E>(&model, rank, key).into_statement()?;
+                let Some(mut connection) = self.take_alone(&mut progress, began).await? else { continue };
+                self.shared.counters.count(Event::Statement, &self.name);
+                let statement = statement.kept(self.shared.keeps_prepared);
+                let error = match E::fetch_optional(connection.get(), statement).await {
+                    Ok(row) => return Ok(row),
+                    Err(error) => error,
+                };
+                let failure = Failure::of_undone::<E>(self.shared.dialect, &error);
+                // What is broken is not given back.
+                connection.set_open(!matches!(error, sqlx::Error::Database(_)));
+                match failure {
+                    Failure::StalePlan if matches!(error, sqlx::Error::Database(_)) => connection.retire().await,
+                    _ => drop(connection),
+                }
+                if failure.is_transient() {
+                    self.failed(&mut progress, began, failure, error.to_string()).await?;
+                } else if failure != Failure::SchemaChanged
+                    || !self.renewed(&model, &mut progress, began, error.to_string()).await?
+                {
+                    return Err(error.into());
+                }
+            }
+        })
     }
 }
 
@@ -305,8 +337,8 @@ where
 impl<E: Engine> Inner<E> {
     /// Sends the statement that writes one row, past the guard and within the wait limit; how many rows it changed.
     async fn write_one(&mut self, editing: &Editing, key: &KeyValue, statement: Statement<E>) -> Result<u64, Error> {
-        if let Admission::First(plan) = self.admit(&statement)? {
-            self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+        if let Admission::First(first) = self.admit(&statement)? {
+            self.take_first(&first, statement.sql.as_str()).await?;
             self.admit_after(&statement)?;
         }
         let limit = self.options.wait;
@@ -332,8 +364,8 @@ impl<E: Engine> Inner<E> {
         let model = self.model.clone();
         // The guard knows the statement of one row; what it has against it, it has against many.
         let one = edit_text::single(&model, editing, edits[0].0).into_statement()?;
-        if let Admission::First(plan) = self.admit(&one)? {
-            self.acquire_plan(&plan, Some(one.sql.as_str())).await?;
+        if let Admission::First(first) = self.admit(&one)? {
+            self.take_first(&first, one.sql.as_str()).await?;
         }
         let statement = edit_text::many(&model, editing, edits)?.kept(self.shared.keeps_prepared);
         self.sending()?;

@@ -8,8 +8,18 @@ use rowlock_footprint::{Dialect, Wait};
 use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::{
-    Reach, Start, Tx, connection::Connection, count::Event, deadline, engine::Engine, error::Error, failure::Failure,
-    guard::Admission, inner::Inner, kind::Kind, progress::Progress, query::Query, statement::changed,
+    Reach, Start, Tx,
+    count::Event,
+    deadline,
+    engine::Engine,
+    error::Error,
+    failure::{Failure, is_unread},
+    guard::Admission,
+    inner::Inner,
+    kind::Kind,
+    progress::Progress,
+    query::Query,
+    statement::changed,
 };
 
 impl<E: Engine> Kind<E> {
@@ -29,7 +39,8 @@ impl<E: Engine> Kind<E> {
     ///
     /// # Errors
     /// As [`Kind::transaction`]; besides, [`Error::CommitUnknown`] where the connection was lost while the statement
-    /// was under way, since a server goes on with a statement whose client has gone. With a commit token that is
+    /// was under way, since a server goes on with a statement whose client has gone. (Where it is known that it was not done,
+    /// because it was never sent or the server said so, it is run again.) With a commit token that is
     /// resolved. A row that is not had within the kind's wait limit is [`Error::Busy`]: the statement is cancelled at
     /// the server (behind a pooler the server's own limit ends it).
     ///
@@ -41,7 +52,7 @@ impl<E: Engine> Kind<E> {
         let began = Instant::now();
         let mut progress = Progress::default();
         while self.goes_alone() {
-            let connection = Connection::acquire(&self.shared).await?;
+            let Some(connection) = self.take_alone(&mut progress, began).await? else { continue };
             let mut inner = self.attempt(connection, &progress);
             let statement = query.again()?;
             if let Admission::First(_) = inner.admit(&statement)? {
@@ -49,7 +60,7 @@ impl<E: Engine> Kind<E> {
             }
             let sent = Instant::now();
             let limit = self.options.wait;
-            let answer = inner.alone(limit, |connection| changed::<E>(connection, statement)).await?;
+            let answer = inner.alone(limit, |connection| changed::<E>(connection, statement)).await;
             if let Some(changed) = self.answered(inner, answer, &mut progress, (began, sent)).await? {
                 self.shared.counters.count(Event::Committed, &self.name);
                 return Ok(changed);
@@ -62,17 +73,29 @@ impl<E: Engine> Kind<E> {
     pub(crate) async fn answered<T>(
         &self,
         inner: Box<Inner<E>>,
-        (answer, cancelled): (Option<Result<T, sqlx::Error>>, bool),
+        answer: Result<(Option<Result<T, sqlx::Error>>, bool), sqlx::Error>,
         progress: &mut Progress,
         (began, sent): (Instant, Instant),
     ) -> Result<Option<T>, Error> {
+        let (answer, cancelled) = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                drop(inner);
+                return self.unsent(error, progress, began).await.map(|()| None);
+            }
+        };
         // Given up without an answer: it may have been done.
         let error = match answer.unwrap_or_else(|| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))) {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
         match Failure::of::<E>(self.shared.dialect, &error) {
-            Failure::ConnectionLost => {
+            Failure::ConnectionLost if self.is_undone(&error) => {
+                drop(inner);
+                self.failed(progress, began, Failure::ConnectionLost, error.to_string()).await?;
+            }
+            failure if failure == Failure::ConnectionLost || is_unread(self.shared.dialect, &error) => {
+                self.shared.sessions.note_lost();
                 return Err(Error::CommitUnknown { kind: self.name.clone(), source: error });
             }
             Failure::Busy if self.shared.dialect == Dialect::Sqlite => {
@@ -150,12 +173,15 @@ impl<E: Engine> Inner<E> {
         // No time to wait for a row is some time to answer.
         let until = deadline::of(if limit.is_zero() { Wait::NoWait } else { Wait::Wait }, limit);
         let (answer, cancelled) = deadline::within(&shared, session, until, answer).await;
-        if shortened {
-            self.set_busy_timeout(own).await?;
-        }
         // An error of the server's leaves the session as it was; of the connection's, sqlx drops it by itself.
         let answered = matches!(&answer, Some(Ok(_) | Err(sqlx::Error::Database(_))));
+        if shortened && answered {
+            self.set_busy_timeout(own).await?;
+        }
         self.connection.set_open(!answered);
+        if answered {
+            self.connection.note_used();
+        }
         if cancelled {
             self.count(Event::Cancelled);
         }

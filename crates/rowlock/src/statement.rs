@@ -4,7 +4,7 @@ use futures_core::future::BoxFuture;
 use futures_util::TryStreamExt;
 use sqlx::{Database, Either, Execute, SqlStr};
 
-use crate::{KeyValue, engine::Engine};
+use crate::{KeyValue, checkout::behind, engine::Engine};
 
 /// Text, arguments, whether to keep it prepared, and the prepared statement if there is one. (A tuple of text and
 /// arguments, which sqlx would take too, loses the last two.)
@@ -75,8 +75,17 @@ pub(crate) fn changed<E: Engine>(
     connection: &mut E::Connection,
     statement: Statement<E>,
 ) -> BoxFuture<'_, Result<u64, sqlx::Error>> {
-    Box::pin(E::fetch_many(connection, statement).try_fold(0, |sum, step| {
-        let changed = if let Either::Left(result) = step { E::rows_affected(&result) } else { 0 };
-        std::future::ready(Ok(sum + changed))
-    }))
+    Box::pin(async move {
+        let mut steps = E::fetch_many(connection, statement);
+        let mut sum = None;
+        loop {
+            match steps.try_next().await {
+                Ok(Some(Either::Left(result))) => sum = Some(sum.unwrap_or(0) + E::rows_affected(&result)),
+                Ok(Some(Either::Right(_))) => {}
+                Ok(None) => return Ok(sum.unwrap_or(0)),
+                Err(error) if sum.is_some() => return Err(behind::<E>(error)),
+                Err(error) => return Err(error),
+            }
+        }
+    })
 }

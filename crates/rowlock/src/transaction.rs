@@ -11,16 +11,16 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use sqlx::{Either, Execute, Executor, SqlSafeStr, SqlStr};
 
 use crate::{
-    AsKey, Before, GuardCreation, KeyValue, Lock, Resource, engine::Engine, guard::Admission, inner::Inner,
-    lock_where::LockWhere, statement::Statement,
+    AsKey, Before, GuardCreation, KeyValue, Lock, Resource,
+    engine::{Engine, Steps},
+    guard::Admission,
+    inner::Inner,
+    lock_where::LockWhere,
+    statement::Statement,
 };
 
 /// Where a dropped [`Tx`] leaves its state for the runner.
 pub(crate) type Slot<E> = Arc<Mutex<Option<Box<Inner<E>>>>>;
-
-/// What a statement gives: rows, and after them what it did.
-type Steps<'a, E> =
-    BoxStream<'a, Result<Either<<E as sqlx::Database>::QueryResult, <E as sqlx::Database>::Row>, sqlx::Error>>;
 
 /// A transaction of engine `E` that has reached the level `L` of its order.
 ///
@@ -229,10 +229,14 @@ impl<E: Engine> Inner<E> {
         match self.admit(&statement) {
             Err(error) => stream::once(std::future::ready(Err(error.into()))).boxed(),
             Ok(Admission::Pass) => self.send(statement),
-            Ok(Admission::First(plan)) => stream::once(async move {
-                self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+            Ok(Admission::First(first)) => stream::once(async move {
+                self.take_first(&first, statement.sql.as_str()).await?;
                 self.admit_after(&statement)?;
-                Ok::<_, sqlx::Error>(self.send(statement))
+                if !first.is_open(&self.held) {
+                    return Ok(self.send(statement));
+                }
+                let steps = self.send_at_once(statement, &first).await?;
+                Ok::<_, sqlx::Error>(stream::iter(steps.into_iter().map(Ok)).boxed())
             })
             .try_flatten()
             .boxed(),
@@ -247,23 +251,30 @@ impl<E: Engine> Inner<E> {
         let sql = statement.sql.clone();
         // The stream borrows the connection, and its errors are noted beside it.
         let (connection, mut notes) = self.split();
-        E::fetch_many(connection, statement)
-            .map(move |step| match step {
-                Err(error) => Err(notes.typed(sql.as_str(), error)),
-                Ok(step) => {
-                    notes.answered();
-                    Ok(step)
-                }
-            })
-            .boxed()
+        let mut silent = true;
+        let steps = E::fetch_many(connection, statement).map(Some).chain(stream::once(std::future::ready(None)));
+        let noted = steps.filter_map(move |step| {
+            let answer = step.map(|step| step.map_err(|error| notes.typed(sql.as_str(), error)));
+            // A text without a statement in it has nothing for an answer.
+            if matches!(answer, Some(Ok(_))) || (answer.is_none() && silent) {
+                notes.answered();
+            }
+            silent = false;
+            std::future::ready(answer)
+        });
+        noted.boxed()
     }
 
     pub(crate) fn optional(&mut self, statement: Statement<E>) -> BoxFuture<'_, Result<Option<E::Row>, sqlx::Error>> {
         let admission = self.admit(&statement);
         async move {
-            if let Admission::First(plan) = admission? {
-                self.acquire_plan(&plan, Some(statement.sql.as_str())).await?;
+            if let Admission::First(first) = admission? {
+                self.take_first(&first, statement.sql.as_str()).await?;
                 self.admit_after(&statement)?;
+                if first.is_open(&self.held) {
+                    let steps = self.send_at_once(statement, &first).await?;
+                    return Ok(steps.into_iter().find_map(Either::right));
+                }
             }
             self.sending()?;
             let statement = statement.kept(self.shared.keeps_prepared);

@@ -137,17 +137,15 @@ impl<E: Engine> Unguarded<'_, E> {
         if let Some(told) = causes(error).find_map(|cause| cause.downcast_ref::<sqlx::Error>()) {
             self.inner.note(told);
         }
-        if matches!(self.inner.seen, Seen::Fine) {
-            self.inner.seen = Seen::Aborted(error.to_string());
-        }
+        self.inner.split().1.see(Seen::Aborted(error.to_string()));
     }
 }
 
 impl<E: Engine> Drop for Unguarded<'_, E> {
     fn drop(&mut self) {
         // The connection counts as under way still, and so is hung up.
-        if !self.ended && matches!(self.inner.seen, Seen::Fine) {
-            self.inner.seen = Seen::Aborted(DROPPED.into());
+        if !self.ended {
+            self.inner.split().1.see(Seen::Aborted(DROPPED.into()));
         }
     }
 }

@@ -22,7 +22,6 @@ use crate::{
     Before, Change, Key, KeyValue, Outcome, Outcomes, Resource, Tx,
     acquire::Ask,
     check::CounterColumn,
-    connection::Connection,
     count::Event,
     counter::{Batch, Entry},
     deadline,
@@ -154,14 +153,14 @@ impl<E: Engine> Kind<E> {
             // in any case.
             let mut looks = 0;
             while self.goes_alone() {
-                let connection = Connection::acquire(&self.shared).await?;
+                let Some(connection) = self.take_alone(&mut progress, began).await? else { continue };
                 let mut inner = self.attempt(connection, &progress);
                 let work = Work::new(&inner, rank, batch)?;
                 // It is what it is busy at, if it is.
                 inner.hold_step(&work.step);
                 let sent = Instant::now();
                 let statement = inner.change_statement(&work, 0..1, looks == 0)?;
-                let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
+                let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await;
                 let changed = match self.answered(inner, answer, &mut progress, (began, sent)).await {
                     Ok(Some(changed)) => changed,
                     Ok(None) => continue,

@@ -118,10 +118,10 @@ fn database(error: &rowlock::Error) -> Problem {
             let why = "too many are waiting for the same items; nothing was done";
             return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", why).again_after(1);
         }
-        error if error.is_busy() => return busy(),
-        rowlock::Error::Database(sqlx::Error::PoolTimedOut) => {
+        rowlock::Error::NoConnection { .. } | rowlock::Error::Database(sqlx::Error::PoolTimedOut) => {
             return unavailable("overloaded", "all database connections are taken; nothing was done").again_after(1);
         }
+        error if error.is_busy() => return busy(),
         rowlock::Error::Database(sqlx::Error::PoolClosed) => {
             return unavailable("stopping", "the shop is being stopped; nothing was done").again_after(5);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rowlock_footprint::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey};
+use rowlock_footprint::{Action, Column, ForeignKey, Schema, Table, TableName, UniqueKey, relations};
 use sqlx::{MySql, MySqlConnection, Row, mysql::MySqlRow};
 
 use super::{Catalog, Details, add_foreign_key, hash, row_sets};
@@ -22,7 +22,7 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
     let mut fingerprints = Vec::new();
     for database in databases(connection, order).await? {
         // The fingerprint comes first: what changes while the rest is read gives another one at the next look.
-        let sql = [FINGERPRINT, SERVER, TABLES, COLUMNS, UNIQUE_KEYS, FOREIGN_KEYS, RULES, TRIGGERS].join(";\n");
+        let sql = [FINGERPRINT, SERVER, TABLES, COLUMNS, UNIQUE_KEYS, FOREIGN_KEYS, RULES, TRIGGERS, VIEWS].join(";\n");
         let mut sets = row_sets::<MySql>(connection, sql.replace("database()", &database)).await?;
         fingerprints.push(digest(&sets.next().unwrap_or_default())?);
         let server = sets.next().and_then(|mut rows| rows.pop()).ok_or(sqlx::Error::RowNotFound)?;
@@ -43,6 +43,8 @@ pub(crate) async fn read(connection: &mut MySqlConnection, order: &[ResourceInfo
         sets.next().unwrap_or_default().iter().try_for_each(|row| tables.rule(row))?;
         foreign_keys.iter().try_for_each(|row| tables.foreign_key(row))?;
         sets.next().unwrap_or_default().iter().try_for_each(|row| tables.trigger(row))?;
+        let dialect = catalog.dialect;
+        sets.next().unwrap_or_default().iter().try_for_each(|row| tables.view(row, dialect))?;
 
         if catalog.schema.search_path.is_empty() {
             catalog.schema.search_path.push(name);
@@ -128,15 +130,20 @@ impl Tables {
     }
 
     fn column(&mut self, row: &MySqlRow) -> Result<(), sqlx::Error> {
-        let Some((table, _)) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) else { return Ok(()) };
+        let Some((table, details)) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) else { return Ok(()) };
+        let name: String = row.try_get("name")?;
+        let extra = row.try_get::<String, _>("extra")?.to_ascii_lowercase();
+        if extra.contains("invisible") {
+            details.hidden.push(name.clone());
+        }
         let type_name = row.try_get::<String, _>("type")?.to_ascii_lowercase();
         let collation: Option<String> = row.try_get("collation")?;
         let default: String = row.try_get::<String, _>("value")?.to_ascii_lowercase();
         let makes = |function: &str| default.trim_start_matches('(').starts_with(function);
         table.columns.push(Column {
-            name: row.try_get("name")?,
+            name,
             nullable: row.try_get::<String, _>("nullable")? != "NO",
-            generated: row.try_get::<String, _>("extra")?.to_ascii_lowercase().contains("auto_increment")
+            generated: extra.contains("auto_increment")
                 || ["uuid()", "uuid_v7()", "uuid_to_bin(uuid()", "nextval(", "next value for"].into_iter().any(makes),
             bytewise: bytewise(&type_name, collation.as_deref()),
             type_name,
@@ -184,6 +191,14 @@ impl Tables {
             deferred: false,
         };
         add_foreign_key(table, column);
+        Ok(())
+    }
+
+    /// The server keeps a view's text with all names in full, and shows it to those who have the privilege SHOW VIEW.
+    fn view(&mut self, row: &MySqlRow, dialect: Dialect) -> Result<(), sqlx::Error> {
+        if let Some((view, _)) = self.by_name.get_mut(row.try_get::<&str, _>("table_name")?) {
+            view.beneath = relations(row.try_get("definition")?, dialect);
+        }
         Ok(())
     }
 
@@ -283,6 +298,11 @@ const TRIGGERS: &str = "
 select convert(event_object_table using utf8mb4) as table_name, convert(trigger_name using utf8mb4) as name
 from information_schema.triggers where event_object_schema = database() order by trigger_name";
 
+const VIEWS: &str = "
+select convert(table_name using utf8mb4) as table_name,
+       coalesce(convert(view_definition using utf8mb4), '') as definition
+from information_schema.views where table_schema = database()";
+
 /// A sum over each view: half of the time of sending all rows. (`create_time` alone misses triggers and instant changes.)
 const FINGERPRINT: &str = "
 select convert(concat_ws(' ', database(), version(),
@@ -298,6 +318,8 @@ select convert(concat_ws(' ', database(), version(),
      from information_schema.key_column_usage where table_schema = database() and referenced_table_name is not null),
     (select sum(crc32(concat_ws('|', table_name, constraint_name, delete_rule, update_rule)))
      from information_schema.referential_constraints where constraint_schema = database()),
+    (select sum(crc32(concat_ws('|', table_name, view_definition)))
+     from information_schema.views where table_schema = database()),
     (select sum(crc32(concat_ws('|', event_object_table, trigger_name, event_manipulation)))
      from information_schema.triggers where event_object_schema = database())
 ) using utf8mb4)";

@@ -10,7 +10,7 @@ use crate::Dialect;
 
 pub(crate) async fn read(connection: &mut PgConnection) -> Result<Catalog, sqlx::Error> {
     // The fingerprint comes first: what changes while the rest is read gives another one at the next look.
-    let sql = [FINGERPRINT, SERVER, TABLES, COLUMNS, UNIQUE_KEYS, FOREIGN_KEYS].join(";\n");
+    let sql = [FINGERPRINT, SERVER, TABLES, COLUMNS, UNIQUE_KEYS, FOREIGN_KEYS, VIEWS].join(";\n");
     let mut sets = row_sets::<Postgres>(connection, sql).await?;
     let fingerprint = digest(&sets.next().unwrap_or_default())?;
     let server = sets.next().and_then(|mut rows| rows.pop()).ok_or(sqlx::Error::RowNotFound)?;
@@ -20,6 +20,7 @@ pub(crate) async fn read(connection: &mut PgConnection) -> Result<Catalog, sqlx:
     sets.next().unwrap_or_default().iter().try_for_each(|row| tables.column(row))?;
     sets.next().unwrap_or_default().iter().try_for_each(|row| tables.unique_key(row))?;
     sets.next().unwrap_or_default().iter().try_for_each(|row| tables.foreign_key(row))?;
+    sets.next().unwrap_or_default().iter().try_for_each(|row| tables.beneath(row))?;
 
     let mut schema = Schema::default();
     schema.search_path = server.try_get("search_path")?;
@@ -108,6 +109,14 @@ impl Tables {
                 table.primary_key.clone_from(&columns);
             }
             table.unique_keys.push(UniqueKey { name: row.try_get("name")?, columns, partial: row.try_get("partial")? });
+        }
+        Ok(())
+    }
+
+    fn beneath(&mut self, row: &PgRow) -> Result<(), sqlx::Error> {
+        let beneath = self.by_oid.get(&row.try_get("beneath")?).map(|(table, _)| table.name.clone());
+        if let (Some(beneath), Some((view, _))) = (beneath, self.by_oid.get_mut(&row.try_get("oid")?)) {
+            view.beneath.push(beneath);
         }
         Ok(())
     }
@@ -222,6 +231,17 @@ left join pg_constraint p on p.oid = f.conparentid
 where f.contype = 'f' and (p.oid is null or p.confrelid = f.confrelid)
   and exists (select from pg_trigger t where t.tgconstraint = f.oid)
 order by f.conrelid, f.conname";
+
+/// What a view's rule depends on, but for itself.
+const VIEWS: &str = "
+select distinct w.ev_class::int8 as oid, d.refobjid::int8 as beneath
+from pg_rewrite w
+join pg_class c on c.oid = w.ev_class and c.relkind = 'v'
+join pg_namespace n on n.oid = c.relnamespace
+join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+    and d.refclassid = 'pg_class'::regclass and d.refobjid <> w.ev_class
+where w.rulename = '_RETURN' and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+order by 1, 2";
 
 /// Every row of the catalog carries the transaction that wrote it (`xmin`): a sum over those that belong to the user's
 /// objects (numbered from 16384) changes with each of them, and not when a table is vacuumed or analyzed. Tables of a

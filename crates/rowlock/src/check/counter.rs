@@ -50,7 +50,7 @@ pub(crate) fn counter(dialect: Dialect, table: &Table, name: &str) -> Result<Cou
     if column.nullable {
         let way_out = match dialect {
             Dialect::Postgres => format!("{alter} alter column {quoted} set not null"),
-            Dialect::Sqlite => format!("make the table anew with `{} {kind} not null`", column.name),
+            Dialect::Sqlite => format!("make the table anew with `{quoted} {kind} not null`"),
             Dialect::MySql | Dialect::MariaDb => format!("{alter} modify {quoted} {kind} not null"),
         };
         return Err(format!("it may be NULL, from which nothing can be subtracted: {way_out}"));

@@ -1,6 +1,6 @@
 //! Whether a column can hold a declared key: a value that needs a conversion scans the table, or finds another row.
 
-use rowlock_footprint::{Column, Table};
+use rowlock_footprint::{Action, Column, ForeignKey, Table, TableName};
 
 use super::target::{charset, full_name, quote};
 use crate::{
@@ -10,9 +10,11 @@ use crate::{
 
 /// What is wrong with the column, and the way out.
 pub(super) fn fit(catalog: &Catalog, table: &Table, column: &Column, key: KeyType) -> Result<(), (String, String)> {
+    let wide = key == KeyType::Unsigned;
+    let key = if wide { KeyType::Integer } else { key };
     match catalog.dialect {
         Dialect::Postgres => postgres(table, column, key),
-        Dialect::MySql | Dialect::MariaDb => mysql(catalog.dialect, table, column, key),
+        Dialect::MySql | Dialect::MariaDb => mysql(catalog, table, column, key, wide),
         Dialect::Sqlite => sqlite(table, column, key),
     }
 }
@@ -20,7 +22,7 @@ pub(super) fn fit(catalog: &Catalog, table: &Table, column: &Column, key: KeyTyp
 /// What to write instead, for those whose column is right and whose declaration is not.
 fn declare(key: Option<KeyType>) -> &'static str {
     match key {
-        Some(KeyType::Integer) => ", or declare the key as an integer (`i64`)",
+        Some(KeyType::Integer | KeyType::Unsigned) => ", or declare the key as an integer (`i64`)",
         Some(KeyType::Uuid) => ", or declare the key as `Uuid`",
         Some(KeyType::Text) => ", or declare the key as `String`",
         Some(KeyType::Bytes) => ", or declare the key as `Vec<u8>`",
@@ -55,7 +57,7 @@ fn postgres(table: &Table, column: &Column, key: KeyType) -> Result<(), (String,
     );
     if holds != Some(key) {
         let (wanted, to) = match key {
-            KeyType::Integer => {
+            KeyType::Integer | KeyType::Unsigned => {
                 ("smallint, integer or bigint, since a number does not find text by its index", "bigint")
             }
             KeyType::Uuid => ("uuid", "uuid"),
@@ -84,7 +86,9 @@ fn spellings(column: &Column, why: &str) -> String {
     format!("`{}`: {why}, so two spellings of one key would sort to two places", column.name)
 }
 
-fn mysql(dialect: Dialect, table: &Table, column: &Column, key: KeyType) -> Result<(), (String, String)> {
+fn mysql(catalog: &Catalog, table: &Table, column: &Column, key: KeyType, wide: bool) -> Result<(), (String, String)> {
+    let dialect = catalog.dialect;
+    let change = |to: &dyn Fn(&Column) -> String| change(catalog, table, column, to);
     let kind = bare(&column.type_name).split(' ').next().unwrap_or_default();
     let holds = match kind {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Some(KeyType::Integer),
@@ -93,36 +97,44 @@ fn mysql(dialect: Dialect, table: &Table, column: &Column, key: KeyType) -> Resu
         "varchar" | "char" | "tinytext" | "text" | "mediumtext" | "longtext" => Some(KeyType::Text),
         _ => None,
     };
-    let modify = format!("alter table {} modify {}", full_name(dialect, &table.name), quote(dialect, &column.name));
     if kind == "uuid" {
         let what = format!(
             "`{}` is MariaDB's `uuid`, which does not sort in the order of its bytes and is sent as text",
             column.name
         );
-        return Err((what, format!("{modify} binary(16) not null, with the bytes of each value")));
+        return Err((what, format!("{}, with the bytes of each value", change(&|_| "binary(16)".into()))));
     }
     if holds != Some(key) {
         let (wanted, to) = match key {
-            KeyType::Integer => ("an integer, since a number compared with text scans the table", "bigint"),
+            KeyType::Integer | KeyType::Unsigned => {
+                ("an integer, since a number compared with text scans the table", "bigint")
+            }
             KeyType::Uuid => ("binary(16)", "binary(16)"),
             KeyType::Text => ("varchar", "varchar(191) character set utf8mb4"),
             KeyType::Bytes => ("varbinary or binary", "varbinary(255)"),
         };
-        return Err((mismatch(column, key, wanted), format!("{modify} {to} not null{}", declare(holds))));
+        return Err((mismatch(column, key, wanted), change(&|_| to.into()) + declare(holds)));
+    }
+    if kind == "bigint" && column.type_name.contains("unsigned") && !wide {
+        let what = format!(
+            "`{}` is `{}` and the key is declared as a type that ends at half of it: the first row beyond would fail",
+            column.name, column.type_name
+        );
+        return Err((what, format!("declare the key as `u64`, or {}", change(&|_| "bigint".into()))));
     }
     if key != KeyType::Text {
         return Ok(());
     }
     let collation = column.collation.as_deref().unwrap_or_default();
     let charset = charset(collation);
-    let way_out = |length: &str| {
+    let way_out = || {
         let collate = if dialect == Dialect::MySql { "utf8mb4_0900_bin" } else { "utf8mb4_nopad_bin" };
-        format!(
-            "{modify} varchar{length} character set utf8mb4 collate {collate} not null, or varbinary with the key declared \
-             as `Vec<u8>`{RESOLVE}"
-        )
+        let altered = change(&|column| {
+            let length = column.type_name.find('(').map_or("(191)", |at| &column.type_name[at..]);
+            format!("varchar{length} character set utf8mb4 collate {collate}")
+        });
+        format!("{altered}, or varbinary with the key declared as `Vec<u8>`{RESOLVE}")
     };
-    let length = column.type_name.find('(').map_or("(191)", |at| &column.type_name[at..]);
     if !column.bytewise {
         let why = match kind {
             "char" => "`char(n)` drops trailing blanks".to_owned(),
@@ -131,13 +143,78 @@ fn mysql(dialect: Dialect, table: &Table, column: &Column, key: KeyType) -> Resu
             }
             _ => format!("its collation `{collation}` is not one of bytes"),
         };
-        return Err((spellings(column, &why), way_out(length)));
+        return Err((spellings(column, &why), way_out()));
     }
     if charset != "utf8mb4" {
         let why = format!("`{}`: a character that `{charset}` lacks becomes `?`, which is another key", column.name);
-        return Err((why, way_out(length)));
+        return Err((why, way_out()));
     }
     Ok(())
+}
+
+/// The statements that give a column another type, on MySQL and MariaDB, which change no column that a foreign key ties to
+/// another one (1832, 1833): the foreign keys go, all columns that are tied together change alike, and the foreign keys
+/// come again.
+fn change(catalog: &Catalog, table: &Table, column: &Column, to: &dyn Fn(&Column) -> String) -> String {
+    let name = |table: &TableName| full_name(catalog.dialect, table);
+    let quoted = |column: &String| quote(catalog.dialect, column);
+    let mut tied: Vec<(&TableName, &str)> = vec![(&table.name, &column.name)];
+    let mut keys: Vec<(&Table, &ForeignKey)> = Vec::new();
+    let mut tables: Vec<&Table> = catalog.schema.tables().collect();
+    tables.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut next = 0;
+    while let Some(&one) = tied.get(next) {
+        next += 1;
+        for (child, key) in tables.iter().flat_map(|child| child.foreign_keys.iter().map(move |key| (*child, key))) {
+            for (own, parents) in key.columns.iter().zip(&key.parent_columns) {
+                let ends = [(&child.name, own.as_str()), (&key.parent, parents.as_str())];
+                if !ends.contains(&one) {
+                    continue;
+                }
+                if !keys.iter().any(|(of, other)| of.name == child.name && other.name == key.name) {
+                    keys.push((child, key));
+                }
+                tied.extend(ends.into_iter().filter(|end| *end != one && !tied.contains(end)).collect::<Vec<_>>());
+            }
+        }
+    }
+    let mut statements = Vec::new();
+    for (child, key) in &keys {
+        statements.push(format!("alter table {} drop foreign key {}", name(&child.name), quoted(&key.name)));
+    }
+    for (of, named) in tied {
+        let Some(column) = catalog.schema.table(of).and_then(|table| table.column(named)) else { continue };
+        let null = if column.nullable { "null" } else { "not null" };
+        let to = to(column);
+        // An integer's value is made by AUTO_INCREMENT alone.
+        let made = if column.generated && to.contains("int") { " auto_increment" } else { "" };
+        statements.push(format!("alter table {} modify {} {to} {null}{made}", name(of), quoted(&column.name)));
+    }
+    for (child, key) in &keys {
+        let list = |columns: &[String]| columns.iter().map(quoted).collect::<Vec<_>>().join(", ");
+        statements.push(format!(
+            "alter table {} add constraint {} foreign key ({}) references {} ({}){}{}",
+            name(&child.name),
+            quoted(&key.name),
+            list(&key.columns),
+            name(&key.parent),
+            list(&key.parent_columns),
+            rule(" on delete ", key.on_delete),
+            rule(" on update ", key.on_update),
+        ));
+    }
+    statements.join("; ")
+}
+
+fn rule(when: &str, action: Action) -> String {
+    let action = match action {
+        Action::NoAction => return String::new(),
+        Action::Restrict => "restrict",
+        Action::Cascade => "cascade",
+        Action::SetNull => "set null",
+        Action::SetDefault => "set default",
+    };
+    format!("{when}{action}")
 }
 
 fn sqlite(table: &Table, column: &Column, key: KeyType) -> Result<(), (String, String)> {
@@ -151,10 +228,11 @@ fn sqlite(table: &Table, column: &Column, key: KeyType) -> Result<(), (String, S
         Affinity::Text => Some(KeyType::Text),
         _ => None,
     };
-    let rebuild = format!("make {} anew with `{}", quote(Dialect::Sqlite, &table.name.name), column.name);
+    let (of, named) = (quote(Dialect::Sqlite, &table.name.name), quote(Dialect::Sqlite, &column.name));
+    let rebuild = format!("make {of} anew with `{named}");
     if holds != Some(key) {
         let (wanted, to) = match key {
-            KeyType::Integer => ("integer affinity", "integer"),
+            KeyType::Integer | KeyType::Unsigned => ("integer affinity", "integer"),
             KeyType::Uuid => ("a blob of 16 bytes", "blob"),
             KeyType::Text => ("text affinity", "text"),
             KeyType::Bytes => ("a blob", "blob"),

@@ -23,6 +23,9 @@ pub struct Target {
     pub name: TableName,
     /// The same, quoted for SQL: `"public"."orders"`.
     pub table: String,
+    /// What rowlock reads of a row: the columns that `t.*` gives, each by its name, of the table `t`. A `*` would give
+    /// others after a change of the table, to a program that does not expect them (docs/adr/0023).
+    pub row: String,
     /// The key's columns, in the order in which the resource declares them.
     pub columns: Vec<TargetColumn>,
     /// The unique index that finds a row by this key, quoted for SQL (`rowid` for SQLite's `integer primary key`).
@@ -68,8 +71,14 @@ impl Target {
         table: &Table,
         key: &UniqueKey,
         columns: Vec<TargetColumn>,
+        hidden: &[String],
     ) -> Target {
+        // A key that `*` leaves out is read all the same: without it the row cannot be told.
+        let seen = table.columns.iter().map(|column| &column.name).filter(|name| !hidden.contains(name));
+        let read = seen.chain(columns.iter().map(|column| &column.name).filter(|name| hidden.contains(name)));
+        let row: Vec<String> = read.map(|name| format!("t.{}", quote(dialect, name))).collect();
         Target {
+            row: row.join(", "),
             resource: resource.name,
             name: table.name.clone(),
             table: full_name(dialect, &table.name),
@@ -88,7 +97,8 @@ impl TargetColumn {
         TargetColumn {
             name: column.name.clone(),
             quoted: quote(dialect, &column.name),
-            key,
+            // From here on an integer is an integer.
+            key: if key == KeyType::Unsigned { KeyType::Integer } else { key },
             type_name: column.type_name.clone(),
             charset: collation.as_deref().map(|c| charset(c).to_owned()),
             collation,

@@ -7,6 +7,8 @@
 use std::{borrow::Cow, fmt::Write, time::Duration};
 
 use futures_core::future::BoxFuture;
+use futures_util::TryStreamExt;
+use rand::Rng;
 use rowlock_footprint::{Dialect, Strength, Wait};
 use sqlx::{
     Arguments, Column, MySql, MySqlConnection, MySqlPool, Row, TypeInfo,
@@ -20,12 +22,17 @@ use crate::{
     catalog::{self, Catalog},
     check::{Finding, Severity, Target, TargetColumn},
     failure::Failure,
-    limits,
+    install, limits,
     options::{Isolation, Options},
     session::Session,
 };
 
 impl Engine for MySql {}
+
+/// The name of a session's own lock begins so; its number follows.
+const LOCK: &str = "rowlock:";
+/// ER_NO_SUCH_THREAD.
+const NO_SUCH_THREAD: u16 = 1094;
 
 const LIST_CHUNK: usize = 500;
 const JOIN_CHUNK: usize = 200;
@@ -80,10 +87,17 @@ impl Driver for MySql {
         if level != Isolation::ReadCommitted || session.is_none_or(|session| !session.read_committed) {
             sql = format!("SET TRANSACTION ISOLATION LEVEL {}; {sql}", level.sql()).into();
         }
-        if session.is_none() {
-            sql.to_mut().push_str("; SELECT CAST(CONNECTION_ID() AS SIGNED)");
-        }
         sql
+    }
+
+    /// A number of rowlock's own, in the name of a lock that the session keeps until its end: connection ids start again
+    /// with the server, and are another's on another server (docs/adr/0025).
+    fn number_text(_: bool) -> String {
+        let number = rand::rng().random_range(1..=i64::MAX);
+        format!(
+            "SET @rowlock_session = IFNULL(@rowlock_session, {number}); \
+             SELECT IF(GET_LOCK(CONCAT('{LOCK}', @rowlock_session), 0) = 1, CAST(@rowlock_session AS SIGNED), NULL)"
+        )
     }
 
     const KEEPS_BACKSTOP: bool = true;
@@ -96,17 +110,32 @@ impl Driver for MySql {
     fn session<'e>(connection: &'e mut MySqlConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
         Box::pin(async move {
             // The variable has another name on each: MySQL's is the only one that all versions show under it.
-            let sql = "SELECT CAST(CONNECTION_ID() AS SIGNED), CAST(@@innodb_lock_wait_timeout AS SIGNED); \
-                       SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')";
-            let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
-            let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-            let seconds: i64 = first.try_get(1)?;
-            let levels = rows.iter().skip(1).map(|row| row.try_get::<String, _>(1));
-            Ok(Session {
-                number: first.try_get(0)?,
-                wait: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
-                read_committed: levels.collect::<Result<Vec<_>, _>>()?.iter().any(|level| level == "READ-COMMITTED"),
-            })
+            let sql = format!(
+                "SELECT CAST(@@innodb_lock_wait_timeout AS SIGNED); \
+                 SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation'); {}",
+                Self::number_text(true)
+            );
+            let (mut wait, mut read_committed, mut number, mut refused) = (Duration::ZERO, false, None, None);
+            let mut steps = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_many(connection);
+            let mut results = 0;
+            while refused.is_none() {
+                match steps.try_next().await {
+                    Ok(Some(sqlx::Either::Left(_))) => results += 1,
+                    Ok(Some(sqlx::Either::Right(row))) => match results {
+                        0 => wait = Duration::from_secs(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0)),
+                        1 => read_committed |= row.try_get::<String, _>(1)? == "READ-COMMITTED",
+                        _ => number = integer(&row, 0),
+                    },
+                    Ok(None) => break,
+                    // The lock is asked for last, and some clusters have none.
+                    Err(error @ sqlx::Error::Database(_)) if results > 1 => refused = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            if let Some(error) = refused {
+                tracing::debug!(%error, "rowlock: a session could not take a lock of its own");
+            }
+            Ok(Session { number, wait, read_committed })
         })
     }
 
@@ -123,14 +152,22 @@ impl Driver for MySql {
         session: i64,
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
-        let sql = format!("KILL {} {session}", if hard { "CONNECTION" } else { "QUERY" });
-        Box::pin(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await.map(drop) })
+        // In one statement: the server that looks is the server that kills, whatever stands before it.
+        let what = if hard { "CONNECTION" } else { "QUERY" };
+        let sql = format!("KILL {what} IS_USED_LOCK('{LOCK}{session}')");
+        Box::pin(async move {
+            match sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(control).await {
+                // No session has the lock: it has ended, or is another server's.
+                Err(sqlx::Error::Database(error)) if number(&*error) == Some(NO_SUCH_THREAD) => Ok(()),
+                answer => answer.map(drop),
+            }
+        })
     }
 
     /// By error number, which is finer than SQLSTATE. 1205 is a timeout and, on MariaDB, NOWAIT too; after it the
     /// transaction is still open, after 1213 it is not. 1020 is MariaDB's with `innodb_snapshot_isolation`.
     fn failure(_: Dialect, error: &dyn DatabaseError) -> Failure {
-        match error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number) {
+        match number(error) {
             Some(1213) => Failure::Deadlock,
             Some(1020) => Failure::Serialization,
             Some(1205 | 3572) => Failure::Busy,
@@ -141,6 +178,12 @@ impl Driver for MySql {
             Some(1412 | 1615) => Failure::StalePlan,
             _ => Failure::Other,
         }
+    }
+
+    /// Shutdown, KILL and idle limits. The server says so only where the statement has no answer yet: an OK that is set
+    /// before stays (`send_kill_message`, and `is_set` of the diagnostics area, in both servers' sql_class and sql_parse).
+    fn ends_session(error: &dyn DatabaseError) -> bool {
+        matches!(number(error), Some(1053 | 1077 | 1079 | 1927 | 3169 | 4031))
     }
 
     fn chunk(_: Dialect, target: &Target) -> usize {
@@ -157,7 +200,7 @@ impl Driver for MySql {
     }
 
     fn lock_text(dialect: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         // One row is looked up, whatever its key: a list of one would be planned as a range, and sorted.
         if by_list(target) && shape.room > 1 {
             let _ = write!(sql, "{} t FORCE INDEX ({}) WHERE ", target.table, target.index);
@@ -222,7 +265,7 @@ impl Driver for MySql {
             tuple(&mut keys, target, value);
         }
         keys.push(')');
-        where_text(target, "t.*", &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
+        where_text(target, &target.row, &hint, condition, &keys, limit) + for_text(dialect, strength) + " SKIP LOCKED"
     }
 
     fn beyond_text(target: &Target) -> String {
@@ -263,9 +306,19 @@ impl Driver for MySql {
     fn key_value(column: &TargetColumn, _: usize) -> String {
         // A bare number or text takes the column's type and collation; a join of tables needs them said.
         match column.key {
-            KeyType::Integer | KeyType::Text => "?".into(),
+            KeyType::Integer | KeyType::Unsigned | KeyType::Text => "?".into(),
             KeyType::Uuid | KeyType::Bytes => "CAST(? AS BINARY)".into(),
         }
+    }
+
+    fn at_once(dialect: Dialect) -> Option<&'static str> {
+        // MySQL's shortest is a second, and it looks for deadlocks at once.
+        (dialect == Dialect::MariaDb)
+            .then_some("SELECT CAST(@@innodb_lock_wait_timeout AS SIGNED); SET innodb_lock_wait_timeout = 0")
+    }
+
+    fn at_once_ends(before: i64) -> String {
+        format!("SET innodb_lock_wait_timeout = {before}")
     }
 
     fn joined_key_value(column: &TargetColumn, _: usize) -> String {
@@ -278,10 +331,14 @@ impl Driver for MySql {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") => {
+                KeyType::Integer | KeyType::Unsigned
+                    if row.try_column(name)?.type_info().name().ends_with("UNSIGNED") =>
+                {
                     KeyValue::Integer(row.try_get_unchecked::<u64, _>(name)?.into())
                 }
-                KeyType::Integer => KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into()),
+                KeyType::Integer | KeyType::Unsigned => {
+                    KeyValue::Integer(row.try_get_unchecked::<i64, _>(name)?.into())
+                }
                 KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
                 KeyType::Text => KeyValue::Text(row.try_get_unchecked::<&str, _>(name)?.into()),
                 KeyType::Bytes => KeyValue::Bytes(row.try_get_unchecked::<&[u8], _>(name)?.into()),
@@ -289,11 +346,11 @@ impl Driver for MySql {
         })
     }
 
-    /// Guard rows in rowlock's own table, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
+    /// Guard rows in rowlock's own table, beside the resource's, not GET_LOCK: that belongs to the session, and a cycle of it and a row is not
     /// seen by the server.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
-        let mut sql =
-            format!("SELECT 0 FROM rowlock_creation FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
+    fn creation_text(target: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
+        let table = install::guards(target.name.schema.as_deref());
+        let mut sql = format!("SELECT 0 FROM {table} FORCE INDEX (PRIMARY) WHERE class = {class} AND slot IN (");
         for (n, slot) in slots.iter().enumerate() {
             let _ = write!(sql, "{}{slot}", if n == 0 { "" } else { ", " });
         }
@@ -368,6 +425,10 @@ fn by_list(target: &Target) -> bool {
     target.in_index_order && !target.covered && target.columns.iter().all(|c| c.key == KeyType::Integer)
 }
 
+fn number(error: &dyn DatabaseError) -> Option<u16> {
+    error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
+}
+
 fn for_text(dialect: Dialect, strength: Strength) -> &'static str {
     match (dialect, strength) {
         (_, Strength::NoKeyUpdate | Strength::Update) => " FOR UPDATE",
@@ -412,8 +473,10 @@ fn list_condition(sql: &mut String, target: &Target, room: usize) {
 /// would be compared by other rules.
 pub(super) fn value(sql: &mut String, column: &crate::check::TargetColumn) {
     match (column.key, &column.charset, &column.collation) {
-        (KeyType::Integer, ..) if column.type_name.contains("unsigned") => sql.push_str("CAST(? AS UNSIGNED)"),
-        (KeyType::Integer, ..) => sql.push_str("CAST(? AS SIGNED)"),
+        (KeyType::Integer | KeyType::Unsigned, ..) if column.type_name.contains("unsigned") => {
+            sql.push_str("CAST(? AS UNSIGNED)")
+        }
+        (KeyType::Integer | KeyType::Unsigned, ..) => sql.push_str("CAST(? AS SIGNED)"),
         (KeyType::Text, Some(charset), Some(collation)) => {
             let _ = write!(sql, "CONVERT(? USING {charset}) COLLATE {collation}");
         }

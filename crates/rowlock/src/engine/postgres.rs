@@ -19,6 +19,7 @@ use crate::{
     KeyType, KeyValue, ResourceInfo,
     catalog::{self, Catalog},
     check::{Target, TargetColumn},
+    creation,
     failure::Failure,
     limits,
     options::{Isolation, Options},
@@ -92,11 +93,18 @@ impl Driver for Postgres {
             let backstop = (limit + Duration::from_secs(1)).as_millis();
             let _ = write!(sql.to_mut(), "; SET LOCAL idle_in_transaction_session_timeout = {backstop}");
         }
-        if session.is_none() {
-            let _ =
-                write!(sql.to_mut(), "; SELECT (({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp("now()"));
-        }
         sql
+    }
+
+    fn number_text(straight: bool) -> String {
+        match straight {
+            true => format!("SELECT {} FROM pg_stat_activity WHERE pid = pg_backend_pid()", number("backend_start")),
+            // The transaction's: the backend serves another client after it. Where activities are not tracked, nobody sees
+            // which transaction a backend is in.
+            false => {
+                format!("SELECT CASE WHEN current_setting('track_activities')::bool THEN {} END", number("now()"))
+            }
+        }
     }
 
     const KEEPS_BACKSTOP: bool = false;
@@ -110,17 +118,13 @@ impl Driver for Postgres {
         Box::pin(async move {
             // Not behind a pooler: the backend is this connection's for as long as it lives.
             let sql = format!(
-                "SELECT (({}) << {PID_BITS}) | (pid & {PID_MASK}), setting::bigint FROM pg_stat_activity, pg_settings \
+                "SELECT {}, setting::bigint FROM pg_stat_activity, pg_settings \
                  WHERE pid = pg_backend_pid() AND name = 'lock_timeout'",
-                stamp("backend_start")
+                number("backend_start")
             );
             let row = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_one(connection).await?;
             let milliseconds = integer(&row, 1).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-            Ok(Session {
-                number: integer(&row, 0).ok_or(sqlx::Error::RowNotFound)?,
-                wait: Duration::from_millis(milliseconds),
-                read_committed: false,
-            })
+            Ok(Session { number: integer(&row, 0), wait: Duration::from_millis(milliseconds), read_committed: false })
         })
     }
 
@@ -134,13 +138,14 @@ impl Driver for Postgres {
         hard: bool,
     ) -> BoxFuture<'e, Result<(), sqlx::Error>> {
         // Only while the session is in the very transaction that it was asked for in, or is the very backend: behind a
-        // pooler the backend may be another client's by now, and a pid is given out again.
+        // pooler the backend may be another client's by now, and a pid is given out again. When a backend began is seen
+        // whether it tracks its activities or not.
         let (pid, began) = (session & PID_MASK, session >> PID_BITS);
         let end = if hard { "terminate" } else { "cancel" };
         // By the simple protocol: a pooler may give another server to each trip of a prepared statement.
         let sql = format!(
             "SELECT pg_{end}_backend(pid) FROM pg_stat_activity WHERE pid & {PID_MASK} = {pid} \
-             AND ({} = {began} OR coalesce({} = {began}, current_setting('track_activities') = 'off'))",
+             AND ({} = {began} OR {} = {began})",
             stamp("backend_start"),
             stamp("xact_start")
         );
@@ -169,6 +174,11 @@ impl Driver for Postgres {
         }
     }
 
+    /// Before CommandComplete nothing is committed: in the extended protocol Sync commits.
+    fn ends_session(error: &dyn DatabaseError) -> bool {
+        matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04"))
+    }
+
     fn chunk(_: Dialect, _: &Target) -> usize {
         CHUNK
     }
@@ -183,7 +193,7 @@ impl Driver for Postgres {
     }
 
     fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = String::from("SELECT t.* FROM ");
+        let mut sql = format!("SELECT {} FROM ", target.row);
         if shape.room == 1 {
             let _ = write!(sql, "{} t WHERE ", target.table);
             for (n, column) in target.columns.iter().enumerate() {
@@ -229,11 +239,11 @@ impl Driver for Postgres {
         for (n, column) in target.columns.iter().enumerate() {
             let values = keys.iter().map(|key| &key.columns()[n]);
             let added = match (column.key, room) {
-                (KeyType::Integer, 1) => arguments.add(values.map(big).next().flatten()),
+                (KeyType::Integer | KeyType::Unsigned, 1) => arguments.add(values.map(big).next().flatten()),
                 (KeyType::Uuid, 1) => arguments.add(values.map(uuid).next().flatten()),
                 (KeyType::Text, 1) => arguments.add(values.map(text).next().flatten()),
                 (KeyType::Bytes, 1) => arguments.add(values.map(bytes).next().flatten()),
-                (KeyType::Integer, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
+                (KeyType::Integer | KeyType::Unsigned, _) => arguments.add(values.map(big).collect::<Vec<_>>()),
                 (KeyType::Uuid, _) => arguments.add(values.map(uuid).collect::<Vec<_>>()),
                 (KeyType::Text, _) => arguments.add(values.map(text).collect::<Vec<_>>()),
                 (KeyType::Bytes, _) => arguments.add(values.map(bytes).collect::<Vec<_>>()),
@@ -247,6 +257,20 @@ impl Driver for Postgres {
         format!("${number}::{}", array_type(column.key))
     }
 
+    fn at_once(_: Dialect) -> Option<&'static str> {
+        // Shorter than what lets the server look for a deadlock, and long enough for locks that are none of rows (of the
+        // file's end).
+        Some(
+            "WITH old AS MATERIALIZED (SELECT setting::bigint AS wait FROM pg_settings WHERE name = 'lock_timeout') \
+             SELECT old.wait, set_config('lock_timeout', (SELECT greatest(1, least(100, setting::bigint / 2))::text \
+                 FROM pg_settings WHERE name = 'deadlock_timeout'), true) FROM old",
+        )
+    }
+
+    fn at_once_ends(before: i64) -> String {
+        format!("SET LOCAL lock_timeout = {before}")
+    }
+
     fn joined_key_value(column: &TargetColumn, number: usize) -> String {
         Self::key_value(column, number)
     }
@@ -254,7 +278,7 @@ impl Driver for Postgres {
     fn add_key(arguments: &mut Self::Arguments, target: &Target, key: &KeyValue) -> Result<(), sqlx::Error> {
         for (value, column) in key.columns().iter().zip(&target.columns) {
             let added = match column.key {
-                KeyType::Integer => arguments.add(big(value)),
+                KeyType::Integer | KeyType::Unsigned => arguments.add(big(value)),
                 KeyType::Uuid => arguments.add(uuid(value)),
                 KeyType::Text => arguments.add(text(value)),
                 KeyType::Bytes => arguments.add(bytes(value)),
@@ -268,7 +292,7 @@ impl Driver for Postgres {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer => {
+                KeyType::Integer | KeyType::Unsigned => {
                     let kind = row.try_column(name)?.type_info().name().to_owned();
                     KeyValue::Integer(match kind.as_str() {
                         "INT2" => row.try_get::<i16, _>(name)?.into(),
@@ -291,22 +315,23 @@ impl Driver for Postgres {
         _: usize,
         limit: Option<u32>,
     ) -> String {
-        where_text(target, "t.*", "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
+        where_text(target, &target.row, "", condition, "", limit) + for_text(strength) + " SKIP LOCKED"
     }
 
     /// Advisory locks of the transaction, taken in the order of the list (VALUES is scanned as written). Without waiting:
     /// how many were not had.
-    fn creation_text(_: Dialect, class: i32, slots: &[i64], wait: Wait) -> String {
+    fn creation_text(_: &Target, class: i64, slots: &[i64], wait: Wait) -> String {
         let mut sql = String::from(match wait {
             Wait::Wait => "SELECT pg_advisory_xact_lock",
             Wait::NoWait | Wait::SkipLocked => "SELECT count(*) FILTER (WHERE NOT pg_try_advisory_xact_lock",
         });
-        let _ = write!(sql, "({class}, k.slot)");
+        sql.push_str("(k.lock)");
         sql.push_str(if wait == Wait::Wait { " FROM (VALUES " } else { ") FROM (VALUES " });
         for (n, slot) in slots.iter().enumerate() {
-            let _ = write!(sql, "{}({slot})", if n == 0 { "" } else { ", " });
+            let comma = if n == 0 { "" } else { ", " };
+            let _ = write!(sql, "{comma}('{}'::bigint)", creation::advisory(class, *slot));
         }
-        sql.push_str(") k(slot)");
+        sql.push_str(") k(lock)");
         sql
     }
 
@@ -387,7 +412,7 @@ fn elements(encoded: &[u8], kind: &str) -> Option<KeyValue> {
 /// The type that a key column's values are sent as.
 pub(super) fn array_type(key: KeyType) -> &'static str {
     match key {
-        KeyType::Integer => "bigint",
+        KeyType::Integer | KeyType::Unsigned => "bigint",
         KeyType::Uuid => "uuid",
         KeyType::Text => "text",
         KeyType::Bytes => "bytea",
@@ -428,6 +453,11 @@ fn bytes(value: &KeyValue) -> Option<&[u8]> {
 /// The number of a session, within one i64: its pid in the lower bits, and above them when its transaction began.
 const PID_BITS: u32 = 22;
 const PID_MASK: i64 = (1 << PID_BITS) - 1;
+
+/// The number of this session, told from others with its pid by a time.
+fn number(time: &str) -> String {
+    format!("(({}) << {PID_BITS}) | (pg_backend_pid() & {PID_MASK})", stamp(time))
+}
 
 /// A timestamp in microseconds, in as many bits as are left beside the pid: it comes again after 25 days.
 fn stamp(time: &str) -> String {

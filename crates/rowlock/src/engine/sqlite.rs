@@ -28,6 +28,8 @@ const CHUNK: usize = 500;
 impl Driver for Sqlite {
     forward!();
 
+    const ENDS_SILENTLY: bool = true;
+
     fn catalog<'e>(
         connection: &'e mut SqliteConnection,
         _: &'static [ResourceInfo],
@@ -60,6 +62,10 @@ impl Driver for Sqlite {
         }
     }
 
+    fn number_text(_: bool) -> String {
+        "SELECT NULL".into()
+    }
+
     const KEEPS_BACKSTOP: bool = false;
 
     fn backstop(options: &Options) -> Duration {
@@ -68,7 +74,7 @@ impl Driver for Sqlite {
 
     fn session<'e>(_: &'e mut SqliteConnection) -> BoxFuture<'e, Result<Session, sqlx::Error>> {
         // There is none, and nobody asks.
-        let session = Session { number: 0, wait: Duration::ZERO, read_committed: false };
+        let session = Session { number: None, wait: Duration::ZERO, read_committed: false };
         Box::pin(std::future::ready(Ok(session)))
     }
 
@@ -90,8 +96,16 @@ impl Driver for Sqlite {
             Some("9") => Failure::Cancelled,
             Some("1555" | "2067" | "2579") => Failure::Duplicate,
             Some("17") => Failure::StalePlan,
+            // Its general code: only the words tell.
+            Some("1") if ["no such column", "no such table"].iter().any(|said| error.message().contains(said)) => {
+                Failure::SchemaChanged
+            }
             _ => Failure::Other,
         }
+    }
+
+    fn ends_session(_: &dyn DatabaseError) -> bool {
+        false
     }
 
     fn chunk(_: Dialect, _: &Target) -> usize {
@@ -107,7 +121,7 @@ impl Driver for Sqlite {
     }
 
     fn lock_text(_: Dialect, target: &Target, shape: Shape) -> String {
-        let mut sql = format!("SELECT t.* FROM {} t WHERE ", target.table);
+        let mut sql = format!("SELECT {} FROM {} t WHERE ", target.row, target.table);
         match &target.columns[..] {
             [one] => {
                 let _ = write!(sql, "t.{} IN (", one.quoted);
@@ -133,7 +147,7 @@ impl Driver for Sqlite {
 
     /// Nobody else has any.
     fn claim_text(_: Dialect, target: &Target, condition: &str, _: Strength, _: usize, limit: Option<u32>) -> String {
-        where_text(target, "t.*", "", condition, "", limit)
+        where_text(target, &target.row, "", condition, "", limit)
     }
 
     fn lock_arguments(_: Dialect, _: &Target, keys: &[KeyValue], room: usize) -> Result<Self::Arguments, sqlx::Error> {
@@ -151,6 +165,14 @@ impl Driver for Sqlite {
         bind(arguments, key)
     }
 
+    fn at_once(_: Dialect) -> Option<&'static str> {
+        None
+    }
+
+    fn at_once_ends(_: i64) -> String {
+        String::new()
+    }
+
     fn joined_key_value(column: &TargetColumn, number: usize) -> String {
         Self::key_value(column, number)
     }
@@ -159,7 +181,7 @@ impl Driver for Sqlite {
         super::key_of(target, |column| {
             let name = &*column.name;
             Ok(match column.key {
-                KeyType::Integer => KeyValue::Integer(row.try_get::<i64, _>(name)?.into()),
+                KeyType::Integer | KeyType::Unsigned => KeyValue::Integer(row.try_get::<i64, _>(name)?.into()),
                 KeyType::Uuid => KeyValue::Uuid(row.try_get(name)?),
                 KeyType::Text => KeyValue::Text(row.try_get::<&str, _>(name)?.into()),
                 KeyType::Bytes => KeyValue::Bytes(row.try_get::<&[u8], _>(name)?.into()),
@@ -167,7 +189,7 @@ impl Driver for Sqlite {
         })
     }
 
-    fn creation_text(_: Dialect, _: i32, _: &[i64], _: Wait) -> String {
+    fn creation_text(_: &Target, _: i64, _: &[i64], _: Wait) -> String {
         // The transaction has the whole file.
         String::new()
     }

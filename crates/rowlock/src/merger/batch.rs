@@ -16,7 +16,13 @@
 //! locked, and a request key may be used for two rows) meet in the order of request keys; the second finds the key taken,
 //! rolls back, and runs again. Repeats are rare: the ledger is read before it is written only while there are some.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use super::{Shared, direct::Direct, grant::grant, ledger::Told, queue::Group, rows};
 use crate::{Start, Tx, engine::Engine, error::Error, failure::Failure};
@@ -101,50 +107,36 @@ async fn locked<E: Engine>(shared: &Shared<E>, groups: &[&Group]) -> Result<(), 
     Ok(())
 }
 
-/// Why a transaction with the ledger is run again.
-enum Again {
-    /// A request is in the ledger already.
-    Repeat,
-    Failed(Error),
-}
-
-impl From<Error> for Again {
-    fn from(error: Error) -> Self {
-        Again::Failed(error)
-    }
-}
-
 /// One transaction, with the ledger.
 async fn entered<E: Engine>(shared: &Shared<E>, groups: &[Group]) -> Result<(), Error> {
     let Some(ledger) = &shared.ledger else { return Ok(()) };
     let sums = rows::sums(shared, groups.iter());
     let (mut runs, mut reads) = (0, ledger.expects_repeats());
+    // A request is in the ledger already.
+    let repeats = AtomicBool::new(false);
     let told = loop {
         let work = async |mut tx: Tx<E, Start>| {
+            repeats.store(false, Relaxed);
             let inner = tx.inner();
             let locked = rows::lock(inner, shared, &sums).await?;
             let known = if reads { ledger.read(inner, groups).await? } else { HashMap::new() };
             let entries = ledger.grant(groups, &locked.found, known);
             if !ledger.write(inner, &entries).await? {
-                return Err(Again::Repeat);
+                repeats.store(true, Relaxed);
+                // Told where it is so each time, though each time another look was taken: the table is not what it was.
+                let cause = "requests were entered into the ledger meanwhile, again and again".into();
+                return Err(Error::RolledBack { kind: shared.kind.name.clone(), cause });
             }
             locked.grant(inner, entries.granted.iter().copied()).await?;
-            Ok(entries.told)
+            Ok::<_, Error>(entries.told)
         };
         runs += 1;
         match shared.kind.transaction(work).await {
             Ok(told) => break told,
-            Err(Again::Repeat) if runs < AGAIN => reads = true,
+            Err(_) if runs < AGAIN && repeats.load(Relaxed) => reads = true,
             // Its own rows in the ledger tell whether it was committed.
-            Err(Again::Failed(Error::CommitUnknown { .. })) if runs < AGAIN => reads = true,
-            Err(Again::Failed(error)) => return Err(error),
-            // Each time another came before it, and each time it was not seen: its table is not what it was.
-            Err(Again::Repeat) => {
-                return Err(Error::RolledBack {
-                    kind: shared.kind.name.clone(),
-                    cause: "requests were entered into the ledger meanwhile, again and again".into(),
-                });
-            }
+            Err(Error::CommitUnknown { .. }) if runs < AGAIN => reads = true,
+            Err(error) => return Err(error),
         }
     };
     for (slot, told) in groups.iter().flat_map(|group| &group.slots).zip(told) {

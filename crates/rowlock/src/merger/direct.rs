@@ -62,7 +62,10 @@ impl<E: Engine> Direct<E> {
             }
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => Connection::acquire(&kind.shared).await?,
+                None => match kind.take_alone(&mut progress, began).await? {
+                    Some(connection) => connection,
+                    None => continue,
+                },
             };
             let mut inner = kind.attempt(connection, &progress);
             let work = Work::new(&inner, shared.rank, &sums)?;
@@ -71,8 +74,8 @@ impl<E: Engine> Direct<E> {
             let sent = Instant::now();
             let statement = inner.change_statement(&work, 0..groups.len(), true)?;
             let limit = inner.options.wait;
-            let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await?;
-            if let (Some(Ok(changed)), _) = &answer {
+            let answer = inner.alone(limit, |connection| E::fetch_changed(connection, statement)).await;
+            if let Ok((Some(Ok(changed)), _)) = &answer {
                 self.connection = Some(inner.connection);
                 self.batches += 1;
                 kind.shared.counters.count(Event::Committed, &kind.name);

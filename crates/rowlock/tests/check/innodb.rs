@@ -5,7 +5,7 @@ use rowlock_footprint::{Action, TableName};
 use rowlock_testing::{Engine, TestDb};
 use sqlx::Connection;
 
-use super::{BYTES, INTEGER, TEXT, UUID, by_id, finding, findings, named, passes, read, says};
+use super::{BYTES, INTEGER, TEXT, UNSIGNED, UUID, by_id, finding, findings, named, passes, read, says};
 
 fn nopad(db: &TestDb) -> &'static str {
     if db.engine() == Engine::MySql { "utf8mb4_0900_bin" } else { "utf8mb4_nopad_bin" }
@@ -89,6 +89,66 @@ rowlock_testing::engines! { innodb:
         db.execute(&format!("alter table pad modify id varchar(20) character set utf8mb4 collate {} not null", nopad(&db))).await;
         passes(&db, &[by_id("pad", TEXT)]).await;
         assert_eq!(db.value("select count(*) from pad where id = 'A  '").await, "0");
+    }
+
+    /// The way out of a collation runs as it stands, with all that foreign keys tie to the column: else 1832 or 1833.
+    async fn a_collation_under_foreign_keys_is_changed_as_told(db: TestDb) {
+        db.execute(
+            "create table `the users` (email varchar(40) character set utf8mb4 collate utf8mb4_general_ci primary key);
+             create table logins (id int primary key, `e mail` varchar(60) character set utf8mb4 collate utf8mb4_general_ci,
+                 unique key (`e mail`), constraint `of user` foreign key (`e mail`) references `the users` (email)
+                 on delete cascade on update set null);
+             create table notes (id int primary key, login varchar(60) character set utf8mb4 collate utf8mb4_general_ci not null,
+                 constraint of_login foreign key (login) references logins (`e mail`));
+             insert into `the users` values ('Ada@x'); insert into logins values (1, 'Ada@x'); insert into notes values (1, 'Ada@x')",
+        )
+        .await;
+        let order = [named("User", "the users", &["email"], TEXT)];
+        let before = read(&db, &order).await;
+        let texts = findings(&db, &order).await;
+        let told = texts[0].split_once("way out: ").unwrap().1.split_once(", or varbinary").unwrap().0;
+        assert_eq!(told.split("; ").count(), 7, "{told}");
+        for statement in told.split("; ") {
+            db.execute(statement).await;
+        }
+        passes(&db, &[named("User", "the users", &["email"], TEXT), named("Note", "notes", &["id"], INTEGER), named("Login", "logins", &["id"], INTEGER)]).await;
+        let after = read(&db, &order).await;
+        for table in ["logins", "notes"] {
+            let [before, after] = [&before, &after].map(|c| c.schema.table(&TableName::parse(table)).unwrap());
+            assert_eq!(before.foreign_keys, after.foreign_keys);
+            assert_eq!(before.columns[1].nullable, after.columns[1].nullable);
+            assert!(after.columns[1].bytewise);
+        }
+    }
+
+    /// The upper half of `bigint unsigned` is no `i64`; whatever is smaller is.
+    async fn an_unsigned_bigint_wants_a_key_of_its_own(db: TestDb) {
+        db.execute(
+            "create table items (id bigint unsigned not null auto_increment primary key);
+             create table item_lines (id int unsigned primary key, item bigint unsigned not null,
+                 constraint of_item foreign key (item) references items (id));
+             create table small (id smallint unsigned primary key)",
+        )
+        .await;
+        let text = finding(&db, &[by_id("items", INTEGER)]).await;
+        says(&text, &[
+            "error: `R`",
+            "unsigned` and the key is declared as a type that ends at half of it",
+            "way out: declare the key as `u64`, or alter table",
+        ]);
+        for (table, types) in [("items", UNSIGNED), ("small", INTEGER), ("small", UNSIGNED), ("item_lines", INTEGER)] {
+            passes(&db, &[by_id(table, types)]).await;
+        }
+        for statement in text.split_once("`u64`, or ").unwrap().1.split("; ") {
+            db.execute(statement).await;
+        }
+        db.execute("insert into items values ()").await;
+        let catalog = read(&db, &[]).await;
+        let items = catalog.schema.table(&TableName::parse("items")).unwrap();
+        assert!(items.columns[0].generated && items.columns[0].type_name.starts_with("bigint"));
+        for types in [INTEGER, UNSIGNED] {
+            passes(&db, &[by_id("items", types)]).await;
+        }
     }
 
     async fn a_key_that_is_not_the_primary_key_is_warned_of(db: TestDb) {

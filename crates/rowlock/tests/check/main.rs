@@ -12,6 +12,7 @@ use rowlock_testing::{Family, TestDb};
 use sqlx::{Connection, MySqlConnection, PgConnection, SqliteConnection};
 
 pub(crate) const INTEGER: &[KeyType] = &[KeyType::Integer];
+pub(crate) const UNSIGNED: &[KeyType] = &[KeyType::Unsigned];
 pub(crate) const UUID: &[KeyType] = &[KeyType::Uuid];
 pub(crate) const TEXT: &[KeyType] = &[KeyType::Text];
 pub(crate) const BYTES: &[KeyType] = &[KeyType::Bytes];

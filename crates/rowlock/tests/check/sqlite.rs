@@ -63,7 +63,7 @@ rowlock_testing::engines! { sqlite:
         .await;
         assert_eq!(db.value("select count(*) from a where id = 'a'").await, "1");
         assert_eq!(db.value("select count(*) from b where id = 'A  '").await, "1");
-        says(&finding(&db, &[by_id("a", TEXT)]).await, &["its collation is `NOCASE`, so two spellings", r#"make "a" anew with `id text not null`"#]);
+        says(&finding(&db, &[by_id("a", TEXT)]).await, &["its collation is `NOCASE`, so two spellings", r#"make "a" anew with `"id" text not null`"#]);
         says(&finding(&db, &[by_id("b", TEXT)]).await, &["its collation is `RTRIM`"]);
         // It is the column's collation that `id = ?` goes by, whatever the index has.
         says(&finding(&db, &[by_id("d", TEXT)]).await, &["its collation is `NOCASE`"]);

@@ -149,7 +149,7 @@ engines! { servers:
         let sets: &[&'static str] = match test.engine() {
             Engines::MariaDb => &["set session tx_isolation = 'repeatable-read'", "set @@session.innodb_lock_wait_timeout = 1"],
             Engines::MySql => &["set session transaction_isolation = 'repeatable-read'", "set innodb_lock_wait_timeout = 1"],
-            _ => &["set lock_timeout = 1", "set session default_transaction_isolation = 'serializable'", "reset all"],
+            _ => &["set lock_timeout = 1", "set session default_transaction_isolation = 'serializable'"],
         };
         for sql in sets {
             let set = async |guard| db.kind("sets").guard(guard).transaction(async |mut tx| {
@@ -178,7 +178,7 @@ engines! { postgres:
         let db: Db<sqlx::Postgres> = open_single(&test).await;
         db.transaction(async |mut tx| {
             sqlx::query("set local lock_timeout = 700").execute(&mut tx).await?;
-            sqlx::query("set application_name = 'shop'").execute(&mut tx).await?;
+            sqlx::query("set local application_name = 'shop'").execute(&mut tx).await?;
             Ok::<_, Error>(())
         }).await.unwrap();
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use rowlock::{Db, Engine, Error, Failure, Isolation};
+use rowlock::{Db, Engine, Error, Failure, Guard, Isolation};
 use rowlock_testing::{Family, TestDb, engines};
 use tokio::sync::{Mutex, oneshot};
 use tracing::Level;
@@ -278,13 +278,17 @@ engines! { servers:
 /// A row that changed under the transaction's snapshot.
 async fn changed_under_the_snapshot<E: Engine>(test: &TestDb, isolation: Isolation, set: Option<&'static str>) {
     let db: Db<E> = open_single(test).await;
+    if let Some(set) = set {
+        // The one connection keeps it.
+        let sets = db.kind("sets").guard(Guard::Observe);
+        sets.transaction(async |mut tx| sqlx::query(set).execute(&mut tx).await.map(drop).map_err(Error::from))
+            .await
+            .unwrap();
+    }
     let runs = AtomicU32::new(0);
     db.kind("snapshot")
         .isolation(isolation)
         .transaction(async |mut tx| {
-            if let Some(set) = set {
-                sqlx::query(set).execute(&mut tx).await?;
-            }
             sqlx::query("select n from orders where id = 10").execute(&mut tx).await?;
             if runs.fetch_add(1, Relaxed) == 0 {
                 test.execute("update orders set n = n + 100 where id = 10").await;
@@ -310,5 +314,26 @@ engines! { mariadb:
     async fn a_changed_snapshot_is_run_again(test: TestDb) {
         let set = "set session innodb_snapshot_isolation = on";
         changed_under_the_snapshot::<sqlx::MySql>(&test, Isolation::RepeatableRead, Some(set)).await;
+    }
+}
+
+engines! {
+    /// All connections are in use: that is known soon, and is no defect of anybody's.
+    async fn a_pool_that_is_exhausted_is_busy<E: Engine>(test: TestDb) {
+        let db: Db<E> = open_single(&test).await;
+        let held = db.pool().acquire().await.unwrap();
+        let update = || rowlock::query("update orders set n = n + 1 where id = 10");
+        let quick = db.kind("quick").nowait();
+        let bounded = db.kind("deadline").deadline(Duration::from_millis(600));
+        for kind in [quick, bounded] {
+            let inside = kind.transaction(async |tx| tx.lock::<Order>([10]).await.map(drop)).await.unwrap_err();
+            let alone = kind.execute(update()).await.unwrap_err();
+            for error in [inside, alone] {
+                assert!(matches!(error, Error::NoConnection { .. }), "{error:?}");
+                assert!(error.is_busy() && error.is_transient() && !error.is_turned_away(), "{error:?}");
+            }
+        }
+        drop(held);
+        assert_eq!(db.kind("now").nowait().execute(update()).await.unwrap(), 1);
     }
 }

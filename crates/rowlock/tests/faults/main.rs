@@ -13,7 +13,10 @@ mod support;
 
 mod cancel;
 mod change;
+mod columns;
 mod commit;
+mod copy;
+mod creation;
 mod guard;
 mod idle;
 mod isolation;
@@ -25,6 +28,9 @@ mod pooler;
 mod schema_change;
 mod server;
 mod shutdown;
+mod singles;
+mod strangers;
+mod writer;
 
 use rowlock::{Builder, Db, Engine, Result, Tx};
 use rowlock_testing::{Family, TestDb};

@@ -54,7 +54,7 @@ engines! {
                     Family::Postgres => "alter table orders drop constraint orders_pkey",
                     Family::InnoDb => "alter table orders drop primary key",
                     Family::Sqlite => {
-                        "create table other (id bigint not null, n bigint not null); insert into other select id, n from orders;
+                        "create table other (id bigint not null, n bigint not null, code bigint); insert into other select * from orders;
                          drop table orders; alter table other rename to orders"
                     }
                 }).await;

@@ -4,5 +4,6 @@
 
 mod claim;
 mod ground;
+mod names;
 mod order;
 mod waiting;

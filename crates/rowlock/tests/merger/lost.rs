@@ -82,6 +82,15 @@ engines! { servers:
         let stuck = tokio::spawn(join_all([merger.subtract(20, 1), merger.subtract(20, 2)]));
         test.until_blocked(1).await;
         kill_updates(&test).await;
+        if test.family() == Family::Postgres {
+            // There the server says that it ended the session, and did not do it: it is run again.
+            assert_eq!(merger.subtract(30, 1).await.unwrap(), Outcome::Applied { value: 999 });
+            holder.run("rollback").await;
+            holder.close().await;
+            let outcomes: Vec<_> = stuck.await.unwrap().into_iter().map(|outcome| outcome.unwrap()).collect();
+            assert_eq!(outcomes, [Outcome::Applied { value: 999 }, Outcome::Applied { value: 997 }]);
+            return;
+        }
         for error in stuck.await.unwrap() {
             let error = error.unwrap_err();
             assert!(matches!(error, Error::Merged { requests: 2, .. }), "{error:?}");

@@ -16,6 +16,7 @@ use super::{ChangeShape, Changed, Told, UpdateDriver, add, end};
 use crate::{
     KeyValue,
     check::{CounterColumn, Target},
+    checkout::behind,
     engine::{
         Driver,
         mysql::{bind, value},
@@ -89,7 +90,7 @@ impl UpdateDriver for MySql {
             drop(steps);
             if told == Some(0) {
                 // A trigger that runs a statement takes it out of the answer; the session keeps it.
-                let asked = connection.fetch_one("SELECT LAST_INSERT_ID()").await?;
+                let asked = connection.fetch_one("SELECT LAST_INSERT_ID()").await.map_err(behind::<MySql>)?;
                 told = Some(asked.try_get_unchecked(0)?);
             }
             Ok(told.map(|told| Changed { at: 0, found: (told ^ TOLD).cast_signed(), done: None }).into_iter().collect())

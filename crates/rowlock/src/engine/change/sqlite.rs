@@ -33,9 +33,10 @@ impl UpdateDriver for Sqlite {
                     true => ("?1".to_owned(), "?2".to_owned()),
                     false => (format!("{c} + ?1"), format!("{c} - ?1")),
                 };
-                let mut sql = format!("UPDATE {table} SET {c} = {set} WHERE ");
+                // Of the table by name: a quoted column alone that is not there (any more) would be read as text.
+                let mut sql = format!("UPDATE {table} AS t SET {c} = {set} WHERE ");
                 for (n, column) in target.columns.iter().enumerate() {
-                    let _ = write!(sql, "{} = ?{} AND ", column.quoted, n + 4);
+                    let _ = write!(sql, "t.{} = ?{} AND ", column.quoted, n + 4);
                 }
                 let _ = write!(sql, "typeof({c}) = 'integer' AND {c} BETWEEN ?2 AND ?3 RETURNING {found}");
                 sql
